@@ -24,25 +24,28 @@
  *	any other device URI	it is written to the device, and	POWER, if flushed data
  *				the device is flushed			survives a power loss
  *
- * The last kind, a file or a block device as a rule, is called *drained*: the memory is a copy in DRAM. All of the device
- * is read when it is mapped, and the mapping takes as much DRAM as its size, so that it cannot be larger than DRAM
- * (fathom/flat.h can). Stores go to the copy, and persist writes the changed pages of 4 KiB to the device, in place. Threads
- * that persist at the same time share the writes and the flush.
+ * The last kind, a file or a block device as a rule, is called *drained*: the memory is a copy in
+ * DRAM. All of the device is read when it is mapped, and the mapping takes as much DRAM as its
+ * size, so that it cannot be larger than DRAM (fathom/flat.h can). Stores go to the copy, and
+ * persist writes the changed pages of 4 KiB to the device, in place. Threads that persist at the
+ * same time share the writes and the flush.
  *
  * The memory begins with a header of 4 KiB, which is not part of fth_pm_base(). It is checked
  * when the memory is mapped. The rest is zero after it was created.
  *
  * What survives: a store survives once a persist that covers it and was called after it has
- * returned 0. A crash before that leaves of each aligned word of 8 bytes any value that was stored into
- * it since it was last persisted, independent of all other words. An aligned word is never torn.
+ * returned 0. A crash before that leaves of each aligned word of 8 bytes any value that was stored
+ * into it since it was last persisted, independent of all other words. An aligned word is never
+ * torn.
  *
- * Thread safety: any number of threads may load, store and persist. A persist covers stores of other
- * threads that happened before it. Map and unmap while no other thread uses the same object.
+ * Thread safety: any number of threads may load, store and persist. A persist covers stores of
+ * other threads that happened before it. Map and unmap while no other thread uses the same object.
  *
- * fork(): the memory belongs to the process that mapped it. A child may load, and may unmap it, which the parent does not notice. Stores of the
- * child reach the parent's memory. In the child fth_pm_persist(), fth_pm_flush() and fth_pm_drain() return -EPERM for
- * window() and drained memory, and work for the other kinds. Calls that change logs, transactions and checkpoints return -EPERM in the child
- * for all kinds.
+ * fork(): the memory belongs to the process that mapped it. A child may load, and may unmap it,
+ * which the parent does not notice. Stores of the child reach the parent's memory. In the child
+ * fth_pm_persist(), fth_pm_flush() and fth_pm_drain() return -EPERM for window() and drained
+ * memory, and work for the other kinds. Calls that change logs, transactions and checkpoints return
+ * -EPERM in the child for all kinds.
  */
 #ifndef FATHOM_PM_H
 #define FATHOM_PM_H
@@ -93,35 +96,38 @@ struct fth_pm_options {
 	}
 
 /*
- * Map persistent memory by name. `bytes` is the size for the program; 0 takes that of existing memory.
- * options may be NULL: then the memory must exist. Only one mapping for writing exists at a
+ * Map persistent memory by name. `bytes` is the size for the program; 0 takes that of existing
+ * memory. options may be NULL: then the memory must exist. Only one mapping for writing exists at a
  * time, or any number for reading. Blocks while a device is read. Returns 0; -ENOENT if it does not
- * exist; -EEXIST with FTH_PM_EXCLUSIVE; -EBUSY if it is mapped elsewhere; -EINVAL for invalid options, names and
- * sizes; -EBADMSG if it is not persistent memory of this library, or is damaged (nothing is modified then);
- * -EMEDIUMTYPE if the tag differs; -ENOTSUP if the guarantee is weaker than `least` or the kind is not available; or
- * the error of the device. fth_error_text() explains it. After an error *out is NULL.
+ * exist; -EEXIST with FTH_PM_EXCLUSIVE; -EBUSY if it is mapped elsewhere; -EINVAL for invalid
+ * options, names and sizes; -EBADMSG if it is not persistent memory of this library, or is damaged
+ * (nothing is modified then); -EMEDIUMTYPE if the tag differs; -ENOTSUP if the guarantee is weaker
+ * than `least` or the kind is not available; or the error of the device. fth_error_text() explains
+ * it. After an error *out is NULL.
  */
 int fth_pm_map(const char *name, uint64_t bytes, const struct fth_pm_options *options,
 	       struct fth_pm **out);
 
 /*
- * The same on a device that is open: drained memory. The caller closes the device after the memory is unmapped, and locks
- * it against others if that is needed.
+ * The same on a device that is open: drained memory. The caller closes the device after the memory
+ * is unmapped, and locks it against others if that is needed.
  */
 int fth_pm_map_dev(struct fth_dev *dev, uint64_t bytes, const struct fth_pm_options *options,
 		   struct fth_pm **out);
 
 /*
- * Unmap the memory. Does not persist stores. No other call on it may be in progress. If a device does not complete its
- * requests within 30 seconds, the memory that it may still read is leaked; everything else is always released. Returns 0, or the first error of a persist
- * since it was mapped. In a child of fork() it returns 0, and the device stays open there. Accepts NULL.
+ * Unmap the memory. Does not persist stores. No other call on it may be in progress. If a device
+ * does not complete its requests within 30 seconds, the memory that it may still read is leaked;
+ * everything else is always released. Returns 0, or the first error of a persist since it was
+ * mapped. In a child of fork() it returns 0, and the device stays open there. Accepts NULL.
  */
 int fth_pm_unmap(struct fth_pm *pm);
 
 /*
- * Remove memory by name: shared memory and files are unlinked; other devices are zeroed. What a creation left that was interrupted is removed
- * as well: also a segment or file that is empty, or has nothing but zeroes. Returns 0; -ENOENT; -EBUSY if it is mapped; -EBADMSG if it is not persistent
- * memory of this library; or the error of the device.
+ * Remove memory by name: shared memory and files are unlinked; other devices are zeroed. What a
+ * creation left that was interrupted is removed as well: also a segment or file that is empty, or
+ * has nothing but zeroes. Returns 0; -ENOENT; -EBUSY if it is mapped; -EBADMSG if it is not
+ * persistent memory of this library; or the error of the device.
  */
 int fth_pm_remove(const char *name);
 
@@ -130,8 +136,8 @@ void *fth_pm_base(const struct fth_pm *pm);
 uint64_t fth_pm_size(const struct fth_pm *pm);
 
 /*
- * What persisted data survives, as a value and as an English text, valid until unmap; the kind; the tag in the header.
- * Any thread.
+ * What persisted data survives, as a value and as an English text, valid until unmap; the kind; the
+ * tag in the header. Any thread.
  */
 enum fth_pm_guarantee fth_pm_guarantee(const struct fth_pm *pm);
 const char *fth_pm_guarantee_text(const struct fth_pm *pm);
@@ -142,16 +148,19 @@ uint64_t fth_pm_tag(const struct fth_pm *pm);
 const char *fth_pm_name(const struct fth_pm *pm);
 
 /*
- * Make the stores to [ptr, ptr + length) that happened before the call persistent. Any thread. On drained memory it blocks
- * for up to two rounds of write and flush, each at most for options.timeout_ms. Returns 0; -ERANGE outside of the memory; -EROFS; -EPERM in a child of
- * fork(), see above; -ETIMEDOUT; or the error of the device. After an error of the device all persists return it, until the memory is
- * unmapped: no store since the last successful persist is certain to survive.
+ * Make the stores to [ptr, ptr + length) that happened before the call persistent. Any thread. On
+ * drained memory it blocks for up to two rounds of write and flush, each at most for
+ * options.timeout_ms. Returns 0; -ERANGE outside of the memory; -EROFS; -EPERM in a child of
+ * fork(), see above; -ETIMEDOUT; or the error of the device. After an error of the device all
+ * persists return it, until the memory is unmapped: no store since the last successful persist is
+ * certain to survive.
  */
 int fth_pm_persist(struct fth_pm *pm, const void *ptr, uint64_t length);
 
 /*
- * The two halves of fth_pm_persist(), to persist several ranges with one wait: fth_pm_flush() starts to persist a range,
- * fth_pm_drain() waits for all ranges that this thread has flushed. Both return the same values as fth_pm_persist().
+ * The two halves of fth_pm_persist(), to persist several ranges with one wait: fth_pm_flush()
+ * starts to persist a range, fth_pm_drain() waits for all ranges that this thread has flushed. Both
+ * return the same values as fth_pm_persist().
  */
 int fth_pm_flush(struct fth_pm *pm, const void *ptr, uint64_t length);
 int fth_pm_drain(struct fth_pm *pm);
@@ -160,8 +169,8 @@ int fth_pm_drain(struct fth_pm *pm);
 struct fth_pm_view fth_pm_view(struct fth_pm *pm);
 
 /*
- * Start a thread that serves persists of a GPU on drained memory; without effect for other kinds. It ends
- * with fth_pm_unmap(). Returns 0 or a negative errno, -EPERM in a child of fork().
+ * Start a thread that serves persists of a GPU on drained memory; without effect for other kinds.
+ * It ends with fth_pm_unmap(). Returns 0 or a negative errno, -EPERM in a child of fork().
  */
 int fth_pm_serve(struct fth_pm *pm);
 

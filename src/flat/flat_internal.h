@@ -11,7 +11,7 @@
  *	fork.c		children of fork() that have the region too
  *	fork_barrier.c	no thread uses pages while the process forks
  * paging/: where a page is, and when it moves
- *	page_word.c	state and lock of a page
+ *	page_word.h	state and lock of a page; futex_lock.c: that lock, and all others
  *	directory.c	which pages are in the SSD-cache, and which is evicted next (RRIP)
  *	ring.c		which pages are in DRAM, oldest first
  *	readmission.c	which of the oldest stay longer
@@ -35,12 +35,14 @@
  * preload/: unmodified programs (`fathom flat run`)
  *
  * Invariants, for pages that are not locked:
- *  1. FLASH: no memory. CACHED: a slot in the directory, whose frame holds the page. DRAM: a place in the
- *     ring; the page is mapped for the program, write-protected unless DIRTY.
- *  2. A page differs from the device only if it is DIRTY, or FRESH: then it is zero unless it is DIRTY too.
+ *  1. FLASH: no memory. CACHED: a slot in the directory, whose frame holds the page. DRAM: a place
+ *     in the ring; the page is mapped for the program, write-protected unless DIRTY.
+ *  2. A page differs from the device only if it is DIRTY, or FRESH: then it is zero unless it is
+ *     DIRTY too.
  *  3. Pages in the directory <= directory.slots, ring.taken <= ring.limit; their sum is the budget.
- *  4. Locks are taken in this order: pages, ascending; then a set of the directory, the ring or the policy. The latter
- *     are held for a few instructions, never while a thread waits for a page or for I/O.
+ *  4. Locks are taken in this order: pages, ascending; then a set of the directory, the ring or the
+ *     policy. The latter are held for a few instructions, never while a thread waits for a page or
+ *     for I/O.
  */
 #ifndef FATHOM_SRC_FLAT_FLAT_INTERNAL_H
 #define FATHOM_SRC_FLAT_FLAT_INTERNAL_H
@@ -83,7 +85,7 @@ struct flat_directory {
 	uint64_t counts; /* the sum of the counts of the pages in it; atomic */
 	uint8_t *frames; /* one a slot */
 	uint64_t page;	 /* bytes of a frame */
-	bool lent;	 /* the frames are the window's */
+	bool borrowed;	 /* the frames are the window's */
 };
 
 struct flat_queue {
@@ -92,14 +94,14 @@ struct flat_queue {
 };
 
 struct flat_ring {
-	struct flat_queue staying, passing; /* passing: used one after the other */
-	uint64_t limit;			    /* places; atomic */
+	struct flat_queue staying, streaming; /* streaming: used one after the other */
+	uint64_t limit;			      /* places; atomic */
 	uint64_t taken; /* places of pages in DRAM, or on their way there; atomic */
 	uint32_t lock;
 };
 
 /* See readmission.c. */
-struct flat_stay {
+struct flat_readmission {
 	uint8_t left_at : 7; /* generation in which it left DRAM; 0: never */
 	uint8_t gone : 1;    /* it left the SSD-cache, too */
 	uint8_t laps : 4, laps_left : 4;
@@ -114,8 +116,11 @@ struct flat_channel {
 	struct fth_dev_req reqs[FLAT_DEPTH];
 };
 
-/* Memory for pages that are read and go to DRAM without a slot of the SSD-cache, one for each channel. */
-struct flat_landings {
+/*
+ * Memory for pages that are read and go to DRAM without a slot of the SSD-cache, one for each
+ * channel.
+ */
+struct flat_read_buffers {
 	uint8_t *memory;
 	uint32_t locks[FLAT_CHANNELS];
 };
@@ -165,11 +170,11 @@ struct flat_habit {
 #define FLAT_HABITS 16u
 
 /* What the thread of a region is asked to do. */
-struct flat_errand {
-	enum { ERRAND_UP, ERRAND_AHEAD, ERRAND_CLEAN, ERRAND_ROOM } kind;
+struct flat_request {
+	enum { REQUEST_UP, REQUEST_AHEAD, REQUEST_CLEAN, REQUEST_ROOM } kind;
 	uint64_t first, pages;
 };
-#define FLAT_ERRANDS   64u
+#define FLAT_REQUESTS  64u
 #define FLAT_AHEAD_MAX 32u
 
 struct flat_mover {
@@ -177,14 +182,17 @@ struct flat_mover {
 	bool running;	  /* set before the region is used */
 	bool stop;	  /* atomic, as the next four */
 	uint32_t asleep;  /* and a futex */
-	bool cleaning;	  /* an errand of that kind is on its way */
+	bool cleaning;	  /* a request of that kind is on its way */
 	bool rooming;	  /* likewise */
 	uint64_t dirtied; /* pages of the SSD-cache */
 	bool lost; /* a read timed out and may still change the buffer: nothing is done any more; atomic */
-	uint32_t lock; /* of the errands */
-	struct flat_errand errands[FLAT_ERRANDS];
+	uint32_t lock; /* of the requests */
+	struct flat_request requests[FLAT_REQUESTS];
 	uint64_t head, used;
-	/* The page that is MOVING: parts stored to since its copy began. Under the lock of that page. */
+	/*
+	 * The page that is MOVING: parts stored to since its copy began. Under the lock of that
+	 * page.
+	 */
 	uint64_t stored;
 	uint64_t hand;	      /* the set of the directory to clean next */
 	uint32_t buffer_lock; /* of those read ahead; tried, never waited for */
@@ -203,11 +211,11 @@ struct fth_flat {
 	uint32_t sync_lock;
 	struct flat_directory directory;
 	struct flat_ring ring;
-	struct flat_stay *stays; /* of each page */
-	uint64_t entered;	 /* pages that came to DRAM to stay; atomic */
-	uint64_t returned;	 /* those of them that had left soon before; atomic */
+	struct flat_readmission *readmissions; /* of each page */
+	uint64_t entered;		       /* pages that came to DRAM to stay; atomic */
+	uint64_t returned;		       /* those of them that had left soon before; atomic */
 	struct flat_channel channels[FLAT_CHANNELS];
-	struct flat_landings landings;
+	struct flat_read_buffers read_buffers;
 	struct flat_policy policy;
 	struct flat_stream *streams;
 	uint64_t stream_misses;
@@ -238,14 +246,20 @@ void io_close(struct fth_flat *flat);
 /* One page between memory and the device; its lock is held. Blocks. */
 int io_read(struct fth_flat *flat, uint64_t page, void *to);
 int io_write(struct fth_flat *flat, uint64_t page, const void *from);
-/* No program waits for this thread: it writes few pages at a time, so that reads of others do not queue behind them. */
-void io_be_patient(void);
-/* Memory for a page that nobody else uses; NULL: all of it is in use. Given back unless a read into it timed out. */
-uint8_t *io_take_landing(struct fth_flat *flat);
-void io_give_landing(struct fth_flat *flat, const uint8_t *landing);
 /*
- * Many pages at once, all locked; page i is at memory[i]. results[i] is set for each. Returns 0, or the first error. A page
- * whose read timed out becomes BROKEN.
+ * No program waits for this thread: it writes few pages at a time, so that reads of others do not
+ * queue behind them.
+ */
+void io_be_patient(void);
+/*
+ * Memory for a page that nobody else uses; NULL: all of it is in use. Given back unless a read into
+ * it timed out.
+ */
+uint8_t *io_take_buffer(struct fth_flat *flat);
+void io_give_buffer(struct fth_flat *flat, const uint8_t *buffer);
+/*
+ * Many pages at once, all locked; page i is at memory[i]. results[i] is set for each. Returns 0, or
+ * the first error. A page whose read timed out becomes BROKEN.
  */
 int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, void *const *memory,
 	    unsigned n, int *results, uint64_t deadline);
@@ -258,13 +272,19 @@ void window_close(struct fth_flat *flat);
 uint8_t *window_frames(const struct fth_flat *flat);
 
 /* ---- persist.c ---- */
-/* Open the log, if there is to be one, and bring the changes in it into place. Before the region is used. */
+/*
+ * Open the log, if there is to be one, and bring the changes in it into place. Before the region is
+ * used.
+ */
 int persist_open(struct fth_flat *flat);
 void persist_close(struct fth_flat *flat);
 uint64_t persist_stat(const struct fth_flat *flat, enum fth_flat_stat which);
 
 /* ---- recover.c ---- */
-/* A log of `size` bytes at `at` of the window or the device, formatted if it is none. Its changes are in place afterwards. */
+/*
+ * A log of `size` bytes at `at` of the window or the device, formatted if it is none. Its changes
+ * are in place afterwards.
+ */
 int recover_open(struct fth_flat *flat, bool window, uint64_t at, uint64_t size,
 		 struct flat_log **out);
 /* -EBUSY if the region, opened without a log, ends with one that has changes. */
@@ -281,7 +301,10 @@ void sync_note_dirty(struct fth_flat *flat, uint64_t page);
 /* Write pages of [first, end) that are DIRTY and have all `bits`, in ascending order. */
 int sync_pages(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
 	       uint64_t deadline);
-/* All that are DIRTY and have `bits`, then flush; with a log: it is empty then, but for records of this time. */
+/*
+ * All that are DIRTY and have `bits`, then flush; with a log: it is empty then, but for records of
+ * this time.
+ */
 int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits, uint64_t deadline);
 
 /* ---- directory.c: slots of the SSD-cache ---- */
@@ -324,26 +347,26 @@ void ring_close(struct flat_ring *ring);
 bool ring_reserve(struct flat_ring *ring);
 void ring_unreserve(struct flat_ring *ring);
 /* Enter a page that has a place. */
-void ring_push(struct fth_flat *flat, uint64_t page, bool passing);
+void ring_push(struct fth_flat *flat, uint64_t page, bool streaming);
 /*
- * The page to go next, no longer in the ring; FLAT_NONE if there is none. It keeps its place. It may have left DRAM since.
- * *passing: it was one of those used one after the other.
+ * The page to go next, no longer in the ring; FLAT_NONE if there is none. It keeps its place. It
+ * may have left DRAM since. *streaming: it was one of those used one after the other.
  */
-uint64_t ring_pop(struct fth_flat *flat, bool *passing);
+uint64_t ring_pop(struct fth_flat *flat, bool *streaming);
 /* Returns 0 or -ENOMEM. More pages than that may be in DRAM afterwards. */
 int ring_set_limit(struct flat_ring *ring, uint64_t limit);
 
 /* ---- readmission.c: a page that is locked ---- */
-int stay_open(struct fth_flat *flat);
-void stay_close(struct fth_flat *flat);
+int readmission_open(struct fth_flat *flat);
+void readmission_close(struct fth_flat *flat);
 /* It comes to DRAM, and not as one of those used one after the other. */
-void stay_enter(struct fth_flat *flat, uint64_t page);
+void readmission_enter(struct fth_flat *flat, uint64_t page);
 /* It is the oldest: true if it stays once more. */
-bool stay_again(struct fth_flat *flat, uint64_t page);
+bool readmission_skip(struct fth_flat *flat, uint64_t page);
 /* It leaves DRAM because others need its place. */
-void stay_leave(struct fth_flat *flat, uint64_t page);
+void readmission_left(struct fth_flat *flat, uint64_t page);
 /* It goes to flash. */
-void stay_end(struct fth_flat *flat, uint64_t page);
+void readmission_gone(struct fth_flat *flat, uint64_t page);
 
 /* ---- move.c: a page that is locked ---- */
 /* Where its bytes are; it is CACHED or DRAM. */
@@ -363,13 +386,17 @@ int move_in(struct fth_flat *flat, uint64_t page, struct flat_slot **slot);
 int move_find_slot(struct fth_flat *flat, uint64_t page, bool wait, struct flat_slot **slot);
 void move_in_end(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, int result);
 /*
- * CACHED to DRAM; the slot is empty then. -EBUSY if no place in DRAM can be made. passing: as one of
- * those used one after the other.
+ * CACHED to DRAM; the slot is empty then. -EBUSY if no place in DRAM can be made. streaming: as one
+ * of those used one after the other.
  */
-int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store, bool passing);
-/* A copy of the page goes to DRAM, where it has a place; from CACHED, or from FLASH if slot is NULL. */
+int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store,
+	    bool streaming);
+/*
+ * A copy of the page goes to DRAM, where it has a place; from CACHED, or from FLASH if slot is
+ * NULL.
+ */
 int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, const void *copy,
-		 bool passing);
+		 bool streaming);
 /* FLASH and FRESH to DRAM, without the SSD-cache: there is nothing to read. -EBUSY as move_up(). */
 int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
 /*
@@ -382,8 +409,8 @@ int move_out(struct fth_flat *flat, uint64_t page);
 
 /* ---- evict_batch.c ---- */
 /*
- * Free up to n places in DRAM, at least one: the oldest pages go to the SSD-cache, or to flash if they were passing and are
- * clean. Returns 0, -EBUSY or the error of the device.
+ * Free up to n places in DRAM, at least one: the oldest pages go to the SSD-cache, or to flash if
+ * they were streaming and are clean. Returns 0, -EBUSY or the error of the device.
  */
 #define FLAT_DOWN_MAX 32u
 int move_oldest_down(struct fth_flat *flat, unsigned n);
@@ -392,20 +419,22 @@ int move_oldest_out(struct fth_flat *flat);
 
 /* ---- discard.c ---- */
 /*
- * The contents of pages [first, end) are not needed any more: they become FRESH, and their memory is released. What the device
- * holds there is undefined until they are written again.
+ * The contents of pages [first, end) are not needed any more: they become FRESH, and their memory
+ * is released. What the device holds there is undefined until they are written again.
  */
-void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
+void discard_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
 
 /* ---- donate.c ---- */
 /*
- * Pages [first, end), some hundreds at most, become ordinary memory, with their contents if `keep`: `memory`, which is zero and as long
- * as they are, moves to their addresses. The caller may map or protect what it likes there. Returns 0, or a negative errno: then the pages
- * are what they were, and memory is where it was. -EBUSY: a page was held for long. -ETIMEDOUT: a read may still arrive in memory.
+ * Pages [first, end), some hundreds at most, become ordinary memory, with their contents if `keep`:
+ * `memory`, which is zero and as long as they are, moves to their addresses. The caller may map or
+ * protect what it likes there. Returns 0, or a negative errno: then the pages are what they were,
+ * and memory is where it was. -EBUSY: a page was held for long. -ETIMEDOUT: a read may still arrive
+ * in memory.
  */
-int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, uint8_t *memory);
+int donate_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, uint8_t *memory);
 /* They are pages of the region again, and zero. */
-int lend_end(struct fth_flat *flat, uint64_t first, uint64_t end);
+int donate_end(struct fth_flat *flat, uint64_t first, uint64_t end);
 
 /* ---- stream.c ---- */
 struct stream_ahead {
@@ -414,7 +443,10 @@ struct stream_ahead {
 };
 int stream_open(struct fth_flat *flat);
 void stream_close(struct fth_flat *flat);
-/* An access to a page that is CACHED; miss: it was on flash. Does it continue a stream? *ahead: what to read now. */
+/*
+ * An access to a page that is CACHED; miss: it was on flash. Does it continue a stream? *ahead:
+ * what to read now.
+ */
 bool stream_note(struct fth_flat *flat, uint64_t page, bool miss, struct stream_ahead *ahead);
 void stream_advise(struct fth_flat *flat, uint64_t first, uint64_t end, bool sequential);
 /* Of pages that are read ahead, the one that is not mapped. */
@@ -427,13 +459,19 @@ void mover_close(struct fth_flat *flat); /* after it was stopped, and all reques
 /* Advice on its memory, for a fork; and what it is in the child, which has no such thread. */
 void mover_let_inherit(struct fth_flat *flat, int advice);
 void mover_forked(struct fth_flat *flat);
-/* Move a page up that is CACHED and locked, in the background. Returns false, without a request to the mover, if the page cannot be moved. */
+/*
+ * Move a page up that is CACHED and locked, in the background. Returns false, without a request to
+ * the mover, if the page cannot be moved.
+ */
 bool mover_ask_up(struct fth_flat *flat, uint64_t page);
 /* Read pages ahead, in the background or now. Pages before them may be locked. */
 void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead);
 /* A page of the SSD-cache had to be written before its slot could be used. */
 void mover_ask_clean(struct fth_flat *flat);
-/* A page of the SSD-cache is DIRTY now: it is written in the background, with others, before its slot is needed. */
+/*
+ * A page of the SSD-cache is DIRTY now: it is written in the background, with others, before its
+ * slot is needed.
+ */
 void mover_note_dirty(struct fth_flat *flat);
 /* A place of DRAM was taken. If few are left, old pages leave in the background. */
 void mover_keep_room(struct fth_flat *flat);
@@ -443,22 +481,25 @@ void mover_note_store(struct fth_flat *flat, uint64_t offset, uint64_t length);
 /* ---- policy.c ---- */
 void policy_open(struct fth_flat *flat);
 /*
- * An access to a page that is CACHED, in this slot, and locked; miss: it was on flash. Should it move
- * to DRAM? *ahead: pages to read ahead.
+ * An access to a page that is CACHED, in this slot, and locked; miss: it was on flash. Should it
+ * move to DRAM? *ahead: pages to read ahead.
  */
-enum policy_wish { POLICY_STAY, POLICY_UP, POLICY_UP_PASSING, POLICY_FILL };
+enum policy_wish { POLICY_STAY, POLICY_UP, POLICY_UP_STREAMING, POLICY_FILL };
 enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, struct flat_slot *slot,
 			      bool miss, struct stream_ahead *ahead);
 
 /* ---- registry.c: the regions of this process; a child of fork() begins without any ---- */
 /* The region of an address, or NULL. */
 struct fth_flat *registry_find(uintptr_t address);
-/* Faults in the region are handled from now on, and it belongs to this process. Returns 0 or a negative errno. */
+/*
+ * Faults in the region are handled from now on, and it belongs to this process. Returns 0 or a
+ * negative errno.
+ */
 int registry_add(struct fth_flat *flat);
 void registry_remove(struct fth_flat *flat);
 /*
- * Reserve the addresses of the parent's regions, in a child that has no region yet. Called after fork(), and before the first region for
- * children that are made by a system call.
+ * Reserve the addresses of the parent's regions, in a child that has no region yet. Called after
+ * fork(), and before the first region for children that are made by a system call.
  */
 void registry_forked(void);
 /* Is a region of an ancestor of this process there? */
@@ -469,8 +510,8 @@ int registry_refuse(void); /* that error */
 
 /* ---- fault.c ---- */
 /*
- * As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error of
- * the device.
+ * As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error
+ * of the device.
  */
 int fault_try(int sig, siginfo_t *info, void *context);
 /* Before the handlers are installed: can instructions be executed on other addresses? */
@@ -493,9 +534,9 @@ void fault_restore_signals(const sigset_t *before);
 
 /* ---- fork_barrier.c ---- */
 /*
- * Once fork_barrier_use() was called, threads that use pages are counted. fork_barrier_close() waits
- * until there are none, and others wait in fork_barrier_enter() until fork_barrier_open(); false if the
- * deadline passes first.
+ * Once fork_barrier_use() was called, threads that use pages are counted. fork_barrier_close()
+ * waits until there are none, and others wait in fork_barrier_enter() until fork_barrier_open();
+ * false if the deadline passes first.
  */
 void fork_barrier_use(void);
 bool fork_barrier_close(uint64_t deadline);

@@ -62,10 +62,10 @@ struct pm_request {
 };
 
 /*
- * A kind opens what a name says and maps it: sets memory, length, guarantee, text, view.mode and view.line.
- * The header is not its business, nor is the control block. close accepts what a failed open has left. remove
- * is called after the memory was mapped and unmapped again with the result `looked`: 0; -ENOENT or -EBADMSG, which it returns unless a
- * creation was interrupted.
+ * A kind opens what a name says and maps it: sets memory, length, guarantee, text, view.mode and
+ * view.line. The header is not its business, nor is the control block. close accepts what a failed
+ * open has left. remove is called after the memory was mapped and unmapped again with the result
+ * `looked`: 0; -ENOENT or -EBADMSG, which it returns unless a creation was interrupted.
  */
 struct pm_kind {
 	enum fth_pm_kind id;
@@ -132,8 +132,9 @@ int pm_map_memory(void *memory, uint64_t length, const struct fth_pm_options *op
 #define PM_AREA_CREATING 0x3061657261706674u /* "tfparea0" */
 
 /*
- * Why the magic number at `offset` is not that of an area with a header of so many bytes: -ENOENT if none was created there, that is the header is zero or
- * its creation was interrupted; else -EBADMSG. The text begins with `what`, "log: no log" for instance.
+ * Why the magic number at `offset` is not that of an area with a header of so many bytes: -ENOENT
+ * if none was created there, that is the header is zero or its creation was interrupted; else
+ * -EBADMSG. The text begins with `what`, "log: no log" for instance.
  */
 int pm_area_missing(const struct fth_pm_view *pm, uint64_t offset, uint64_t header_bytes,
 		    const char *what);
@@ -146,12 +147,18 @@ uint64_t pm_checkpoint_area_bytes(const struct fth_pm_checkpoint *cp);
 
 /* ---- remove.c ---- */
 
-/* 0 if the file, which is locked, may be unlinked: it was looked at, or a creation of it was interrupted. Else `looked`. */
+/*
+ * 0 if the file, which is locked, may be unlinked: it was looked at, or a creation of it was
+ * interrupted. Else `looked`.
+ */
 int pm_remove_check(int fd, int looked);
 
 /* ---- map.c ---- */
 
-/* Map existing memory for writing, also if its creation was interrupted: then its size is that of its kind. */
+/*
+ * Map existing memory for writing, also if its creation was interrupted: then its size is that of
+ * its kind.
+ */
 int pm_map_unfinished(const char *name, struct fth_pm **out);
 
 /* Map memory that the caller has, as a kind whose open takes it as it is. */

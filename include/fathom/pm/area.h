@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Areas: the logs, checkpoints and transaction areas in persistent memory, found by a scan of all offsets that are multiples
- * of 4096 bytes. For tools.
+ * Areas: the logs, checkpoints and transaction areas in persistent memory, found by a scan of all
+ * offsets that are multiples of 4096 bytes. For tools.
  */
 #ifndef FATHOM_PM_AREA_H
 #define FATHOM_PM_AREA_H
@@ -32,8 +32,9 @@ struct fth_pm_area {
 };
 
 /*
- * Find the areas and verify them: headers, entries of logs, data of checkpoints. Changes nothing. Areas at other offsets than multiples of 4096 are
- * not found. Calls `found` for each area; a result other than 0 ends the search. Returns 0, the result of `found`, or -ENOMEM.
+ * Find the areas and verify them: headers, entries of logs, data of checkpoints. Changes nothing.
+ * Areas at other offsets than multiples of 4096 are not found. Calls `found` for each area; a
+ * result other than 0 ends the search. Returns 0, the result of `found`, or -ENOMEM.
  */
 int fth_pm_areas(struct fth_pm *pm, int (*found)(const struct fth_pm_area *area, void *user),
 		 void *user);

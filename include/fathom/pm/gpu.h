@@ -82,7 +82,8 @@ struct CUstream_st; /* what CUDA's cudaStream_t points to */
  * memory: kernels copy between them and the persistent memory, which is registered. They run on
  * `stream` (NULL: the default one), and the calls wait for them. Return as these; -EINVAL if the
  * memory is not registered; or an error of CUDA. After an error of CUDA while it restores, the
- * buffers hold anything. Several checkpoint objects on one memory may be used at the same time, each by one thread.
+ * buffers hold anything. Several checkpoint objects on one memory may be used at the same time,
+ * each by one thread.
  */
 int fth_gpu_pm_checkpoint_save(struct fth_pm_checkpoint *cp, uint32_t group, uint32_t flags,
 			       struct CUstream_st *stream);

@@ -12,9 +12,10 @@
  * An insertion that has returned 0 has the guarantee of the memory (fathom/pm.h). An insertion that
  * a crash interrupted is dropped when the log is opened: entries carry a check word of 32 bits over
  * payload, place and epoch, and a torn entry matches in one case of 2^31. For the same reason a
- * damaged bit in the newest entry of a part drops that entry. Damage to an older entry, to the header
- * or to an epoch is reported with -EBADMSG. Exception: if the length of an entry of a conventional
- * log is damaged, this entry and all later ones of the partition are dropped without an error.
+ * damaged bit in the newest entry of a part drops that entry. Damage to an older entry, to the
+ * header or to an epoch is reported with -EBADMSG. Exception: if the length of an entry of a
+ * conventional log is damaged, this entry and all later ones of the partition are dropped without
+ * an error.
  *
  *	struct fth_pm_log_shape shape = {.blocks = 2, .threads = 64};
  *	struct fth_pm_log *log;
@@ -88,9 +89,9 @@ int fth_pm_log_create_conv(struct fth_pm *pm, uint64_t offset, uint32_t partitio
 int fth_pm_log_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_log **out);
 
 /*
- * Open the log at byte `offset`, or create it if none was created there. A damaged log is left as it
- * is. Returns the same values as open and create; -EINVAL also if the log there has another kind or
- * shape.
+ * Open the log at byte `offset`, or create it if none was created there. A damaged log is left as
+ * it is. Returns the same values as open and create; -EINVAL also if the log there has another kind
+ * or shape.
  */
 int fth_pm_log_open_or_create_hcl(struct fth_pm *pm, uint64_t offset,
 				  const struct fth_pm_log_shape *shape, struct fth_pm_log **out);
@@ -174,7 +175,10 @@ FTH_HD int fth_pm_log_remove_hd(const struct fth_pm_log_view *log, uint32_t part
 					   : fth_pm_conv_remove(log, part);
 }
 
-/* The number of entries of a part. On a conventional log, call it only while no thread changes the part. */
+/*
+ * The number of entries of a part. On a conventional log, call it only while no thread changes the
+ * part.
+ */
 FTH_HD uint32_t fth_pm_log_count_hd(const struct fth_pm_log_view *log, uint32_t part)
 {
 	if (part >= log->parts)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages whose contents nobody needs any more. They are zero from then on, without being written: their word says
- * FRESH, and the device is not asked for them (page_io.c) until they have been written.
+ * Pages whose contents nobody needs any more. They are zero from then on, without being written:
+ * their word says FRESH, and the device is not asked for them (page_io.c) until they have been
+ * written.
  */
 #include <string.h>
 #include <sys/mman.h>
 
 #include "flat/flat_internal.h"
 
-#define FORGET_MANY 64u
+#define DISCARD_MANY 64u
 
 /* Release the memory of pages in DRAM [first, end), which are locked and neither held. */
 static void leave_dram(struct fth_flat *flat, uint64_t first, uint64_t end)
@@ -24,7 +25,7 @@ static void leave_dram(struct fth_flat *flat, uint64_t first, uint64_t end)
 }
 
 /* Returns false if the page stays in DRAM, since a system call uses it. */
-static bool forget_one(struct fth_flat *flat, uint64_t page)
+static bool discard_one(struct fth_flat *flat, uint64_t page)
 {
 	uint32_t *word = &flat->words[page];
 
@@ -48,14 +49,14 @@ static bool forget_one(struct fth_flat *flat, uint64_t page)
 	}
 }
 
-static void forget_some(struct fth_flat *flat, uint64_t first, uint64_t end)
+static void discard_some(struct fth_flat *flat, uint64_t first, uint64_t end)
 {
 	uint64_t from = first; /* of a run of pages in DRAM */
 
 	for (uint64_t page = first; page < end; page++)
 		word_lock(&flat->words[page]);
 	for (uint64_t page = first; page < end; page++) {
-		if (forget_one(flat, page))
+		if (discard_one(flat, page))
 			continue;
 		leave_dram(flat, from, page);
 		from = page + 1;
@@ -65,13 +66,13 @@ static void forget_some(struct fth_flat *flat, uint64_t first, uint64_t end)
 		word_unlock(&flat->words[page]);
 }
 
-void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end)
+void discard_pages(struct fth_flat *flat, uint64_t first, uint64_t end)
 {
 	sigset_t before;
 
-	for (; first < end; first += FORGET_MANY) {
+	for (; first < end; first += DISCARD_MANY) {
 		fault_block_signals(&before);
-		forget_some(flat, first, end - first < FORGET_MANY ? end : first + FORGET_MANY);
+		discard_some(flat, first, end - first < DISCARD_MANY ? end : first + DISCARD_MANY);
 		fault_restore_signals(&before);
 	}
 }

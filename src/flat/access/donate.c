@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses of pages that are lent: ordinary memory, or whatever the program maps there, lies at them. Their word is LENT, which no other
- * part of the library touches. Bytes and addresses change hands while the pages are locked and stores to them are stopped, and the
- * new memory appears with its contents, in one step: a thread that stores meanwhile faults, waits for the lock, and finds the new memory
- * when it tries again. So no store is lost.
+ * Addresses that are donated: ordinary memory, or whatever the program maps there, lies at them.
+ * The word of such a page is DONATED, and no other part of the library touches it. Bytes and
+ * addresses change hands while the pages are locked and stores to them are stopped, and the new
+ * memory appears with its contents, in one step: a thread that stores meanwhile faults, waits for
+ * the lock, and finds the new memory when it tries again. So no store is lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static void undo_copy(struct fth_flat *flat, uint64_t page)
 		(void)map_allow_stores(&flat->map, page);
 }
 
-static void set_lent(struct fth_flat *flat, uint64_t page)
+static void set_donated(struct fth_flat *flat, uint64_t page)
 {
 	uint32_t *word = &flat->words[page];
 
@@ -81,7 +82,8 @@ static void set_lent(struct fth_flat *flat, uint64_t page)
 		ring_unreserve(&flat->ring);
 	else if (word_state(word) == WORD_CACHED)
 		directory_remove(&flat->directory, directory_find(&flat->directory, page));
-	word_set(word, WORD_STATE | WORD_DIRTY | WORD_COUNT | WORD_ASKED | WORD_MOVING, WORD_LENT);
+	word_set(word, WORD_STATE | WORD_DIRTY | WORD_COUNT | WORD_ASKED | WORD_MOVING,
+		 WORD_DONATED);
 }
 
 /* All pages are locked; `memory` is as long as they are, and zero. */
@@ -97,14 +99,14 @@ static int exchange(struct fth_flat *flat, uint64_t first, uint64_t end, bool ke
 		rc = -ENOMEM;
 	for (uint64_t page = first; page < end; page++) {
 		if (rc == 0)
-			set_lent(flat, page);
+			set_donated(flat, page);
 		else
 			undo_copy(flat, page);
 	}
 	return rc;
 }
 
-int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, uint8_t *memory)
+int donate_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, uint8_t *memory)
 {
 	sigset_t before;
 	int rc;
@@ -119,7 +121,7 @@ int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, u
 	return rc;
 }
 
-int lend_end(struct fth_flat *flat, uint64_t first, uint64_t end)
+int donate_end(struct fth_flat *flat, uint64_t first, uint64_t end)
 {
 	sigset_t before;
 	int rc;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pages that are lent: exactly those that were asked for, with their contents; or none, and all go on as before. */
+/*
+ * Pages that are donated: exactly those that were asked for, with their contents; or none, and all
+ * go on as before.
+ */
 #include "fth_test.h"
 
 #include <errno.h>
@@ -50,7 +53,10 @@ static uint8_t *make_memory(void)
 	return at;
 }
 
-/* Each page has its number in its first byte; pages before, in and behind the range are in all states, and BAD is on flash. */
+/*
+ * Each page has its number in its first byte; pages before, in and behind the range are in all
+ * states, and BAD is on flash.
+ */
 static void scatter_states(struct fth_flat *flat)
 {
 	uint8_t *at = fth_flat_base(flat);
@@ -69,7 +75,7 @@ static void scatter_states(struct fth_flat *flat)
 		else if (page % 5 == 2) /* the SSD-cache */
 			assert_ok(fth_flat_advise(flat, here, PAGE, FTH_FLAT_WILL_NEED));
 		else if (page % 5 == 3)
-			forget_pages(flat, page, page + 1);
+			discard_pages(flat, page, page + 1);
 		if (page % 5 == 0) /* changed */
 			assert_ok(fth_flat_store(flat, here + 1, &byte, 1));
 	}
@@ -81,9 +87,9 @@ static void scatter_states(struct fth_flat *flat)
 
 static uint8_t first_byte(unsigned page)
 {
-	bool forgotten = page >= FIRST - 5 && page < END + 5 && page % 5 == 3;
+	bool discarded = page >= FIRST - 5 && page < END + 5 && page % 5 == 3;
 
-	return forgotten ? 0 : (uint8_t)page;
+	return discarded ? 0 : (uint8_t)page;
 }
 
 static uint8_t second_byte(unsigned page)
@@ -131,21 +137,21 @@ static void exactly_the_pages_asked_for_are_lent(void **unused)
 	memcpy(before, flat->words, sizeof(before));
 	dram = fth_flat_stat(flat, FTH_FLAT_STAT_PAGES_DRAM);
 	cached = fth_flat_stat(flat, FTH_FLAT_STAT_PAGES_CACHED);
-	assert_ok(lend_pages(flat, FIRST, END, true, memory));
+	assert_ok(donate_pages(flat, FIRST, END, true, memory));
 	for (unsigned page = 0; page < PAGES; page++) {
-		assert_int_equal(word_is_lent(&flat->words[page]), page >= FIRST && page < END);
+		assert_int_equal(word_is_donated(&flat->words[page]), page >= FIRST && page < END);
 		if (page < FIRST || page >= END)
 			assert_int_equal(flat->words[page], before[page]);
 	}
 	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_PAGES_DRAM), dram - 4);
 	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_PAGES_CACHED), cached - 2);
 	check_and_store(flat, 0, PAGES);
-	assert_ok(lend_end(flat, FIRST, END));
+	assert_ok(donate_end(flat, FIRST, END));
 	for (unsigned page = 0; page < PAGES; page++) {
 		volatile uint8_t *at = (uint8_t *)fth_flat_base(flat) + page * PAGE;
 		bool was_lent = page >= FIRST && page < END;
 
-		assert_false(word_is_lent(&flat->words[page]));
+		assert_false(word_is_donated(&flat->words[page]));
 		assert_int_equal(at[0], was_lent ? 0 : first_byte(page));
 		assert_int_equal(at[2], was_lent ? 0 : 77);
 	}
@@ -155,7 +161,10 @@ static void exactly_the_pages_asked_for_are_lent(void **unused)
 	fth_dev_close(dev);
 }
 
-/* A page of the range cannot be read. Stores to those that were copied before it have been stopped, and go on. */
+/*
+ * A page of the range cannot be read. Stores to those that were copied before it have been stopped,
+ * and go on.
+ */
 static void pages_that_cannot_be_lent_are_what_they_were(void **unused)
 {
 	uint32_t before[PAGES];
@@ -174,7 +183,7 @@ static void pages_that_cannot_be_lent_are_what_they_were(void **unused)
 	scatter_states(flat);
 	memcpy(before, flat->words, sizeof(before));
 	assert_ok(fth_dev_fault_arm(dev));
-	assert_int_equal(lend_pages(flat, FIRST, END, true, memory), -EIO);
+	assert_int_equal(donate_pages(flat, FIRST, END, true, memory), -EIO);
 	assert_ok(fth_dev_fault_disarm(dev));
 	assert_memory_equal(flat->words, before, sizeof(before));
 	memory[0] = 1; /* it is where it was */

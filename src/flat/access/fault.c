@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults. The kernel raises SIGBUS where the program accesses a page that is not mapped, or stores to
- * one that is write-protected. Everything here runs in the signal handler of the thread that needs the
- * page. fault_signals.c has the handlers, registry.c the regions.
+ * Faults. The kernel raises SIGBUS where the program accesses a page that is not mapped, or stores
+ * to one that is write-protected. Everything here runs in the signal handler of the thread that
+ * needs the page. fault_signals.c has the handlers, registry.c the regions.
  */
 #include <errno.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 {
 	uint32_t *word = &flat->words[page];
 
-	if (word_is_lent(word)) /* since the access: it finds other memory now */
+	if (word_is_donated(word)) /* since the access: it finds other memory now */
 		return 0;
 	if (word_state(word) == WORD_DRAM) {
 		if (!store || (word_get(word) & WORD_DIRTY))
@@ -119,8 +119,9 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 }
 
 /*
- * A page that is CACHED moves to DRAM if the policy wants it: in the background, since it can be used where it is meanwhile; or
- * at once if it was read for a stream, which will use all of it now, or if DRAM is not full. *moved: it is in DRAM.
+ * A page that is CACHED moves to DRAM if the policy wants it: in the background, since it can be
+ * used where it is meanwhile; or at once if it was read for a stream, which will use all of it now,
+ * or if DRAM is not full. *moved: it is in DRAM.
  */
 static int follow_policy(const struct need *need, bool was_cached, bool *moved)
 {
@@ -132,15 +133,18 @@ static int follow_policy(const struct need *need, bool was_cached, bool *moved)
 	if (ahead.pages > 0)
 		mover_ahead(need->flat, &ahead);
 	if (wish == POLICY_STAY ||
-	    ((wish == POLICY_UP || (wish == POLICY_UP_PASSING && was_cached)) &&
+	    ((wish == POLICY_UP || (wish == POLICY_UP_STREAMING && was_cached)) &&
 	     mover_ask_up(need->flat, need->page)))
 		return 0;
-	rc = move_up(need->flat, need->page, need->slot, need->store, wish == POLICY_UP_PASSING);
+	rc = move_up(need->flat, need->page, need->slot, need->store, wish == POLICY_UP_STREAMING);
 	*moved = rc == 0;
 	return rc == -EBUSY ? 0 : rc; /* without a place in DRAM it is used where it is */
 }
 
-/* A page that is not in DRAM comes to memory, and to DRAM if the policy wants it there or nobody has used it yet: *moved. */
+/*
+ * A page that is not in DRAM comes to memory, and to DRAM if the policy wants it there or nobody
+ * has used it yet: *moved.
+ */
 static int prepare_cold(struct need *need, bool *moved)
 {
 	const uint32_t *word = &need->flat->words[need->page];
@@ -170,7 +174,7 @@ static int prepare(struct needs *needs, uintptr_t address, bool *native)
 		bool mapped = true;
 		int rc;
 
-		if (word_is_lent(&need->flat->words[need->page]))
+		if (word_is_donated(&need->flat->words[need->page]))
 			return -ENOTSUP; /* the processor has to do it */
 		if (word_state(&need->flat->words[need->page]) == WORD_DRAM)
 			/* mapped by another thread meanwhile, or write-protected until now */
@@ -296,8 +300,8 @@ static void model_delay(const struct needs *needs, const struct emul_use *use, u
 }
 
 /*
- * Its page comes to DRAM, and the instruction is executed again. Where other threads have all places of
- * DRAM in their hands, it waits for one.
+ * Its page comes to DRAM, and the instruction is executed again. Where other threads have all
+ * places of DRAM in their hands, it waits for one.
  */
 static int page_in(struct fth_flat *flat, uintptr_t address, bool store)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SIGBUS and SIGSEGV: handlers, signals that are no faults, and the signals that are blocked while a
- * thread holds locks of pages.
+ * SIGBUS and SIGSEGV: handlers, signals that are no faults, and the signals that are blocked while
+ * a thread holds locks of pages.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -48,7 +48,7 @@ static int follow_policy(struct fth_flat *flat, uint64_t page, bool miss, struct
 		mover_ahead(flat, &ahead);
 	if (wish == POLICY_STAY || (wish != POLICY_FILL && mover_ask_up(flat, page)))
 		return 0;
-	rc = move_up(flat, page, *slot, false, wish == POLICY_UP_PASSING);
+	rc = move_up(flat, page, *slot, false, wish == POLICY_UP_STREAMING);
 	if (rc == 0)
 		*slot = NULL;
 	return rc == -EBUSY ? 0 : rc;

@@ -48,8 +48,8 @@ static uint64_t header_sum(const struct log_header *header)
 }
 
 /*
- * In a window a header may be torn by lines: the magic is stored last, when the rest is durable. On blocks it is in one
- * sector.
+ * In a window a header may be torn by lines: the magic is stored last, when the rest is durable. On
+ * blocks it is in one sector.
  */
 static int write_slot(struct flat_log *log, uint64_t at, const struct log_header *header,
 		      uint64_t deadline)
@@ -136,8 +136,8 @@ static int read_headers(struct flat_log *log, enum log_found *found)
 		}
 	}
 	/*
-	 * What is not valid may have been the newest header, and records of its epoch may be there. The next epoch is one that was never used, so
-	 * that they do not come to life again.
+	 * What is not valid may have been the newest header, and records of its epoch may be there.
+	 * The next epoch is one that was never used, so that they do not come to life again.
 	 */
 	if (torn)
 		log->epoch_step = 2 + (uint32_t)(fth_mix64(fth_now_ns()) % (1u << 24));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading the log after a crash. The next record is where the last one ended, at the next place where a write can begin, or at
- * the beginning of the ring; its sequence number and checksum say whether it is there. The first that is not
- * ends the log: it was never acknowledged, nor was any behind it.
+ * Reading the log after a crash. The next record is where the last one ended, at the next place
+ * where a write can begin, or at the beginning of the ring; its sequence number and checksum say
+ * whether it is there. The first that is not ends the log: it was never acknowledged, nor was any
+ * behind it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Durability byte by byte (FlatFlash, section 3.5). The bytes go to the log, wherever their page is; pages are written in place
- * when the log is full, and by every sync.
+ * Durability byte by byte (FlatFlash, section 3.5). The bytes go to the log, wherever their page
+ * is; pages are written in place when the log is full, and by every sync.
  *
  * Invariants
- *  1. A page with records in the log is DIRTY, or was written in place since: so no page is read back without what was logged,
- *     and writing all DIRTY pages of persistent ranges and a flush make every record superfluous.
- *  2. A record never outlives a sync that began after it: replaying it would bring back older bytes than the sync
- *     wrote. So a sync that finds records ends with a header that no longer has them.
+ *  1. A page with records in the log is DIRTY, or was written in place since: so no page is read
+ *     back without what was logged, and writing all DIRTY pages of persistent ranges and a flush
+ *     make every record superfluous.
+ *  2. A record never outlives a sync that began after it: replaying it would bring back older bytes
+ *     than the sync wrote. So a sync that finds records ends with a header that no longer has them.
  */
 #include "flat/durable/persist_log.h"
 

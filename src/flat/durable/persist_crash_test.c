@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power losses and persist. A program writes records of words that only grow and persists some, on a device
- * that loses its power at each of its operations in turn: while it runs, and again while the log is replayed. Whatever is found
- * afterwards is at least as new as what was persisted or synced, no record that was persisted as a whole is torn, and
- * nothing is there that was never stored. FTH_LONG_TESTS runs 12,000 losses of each kind.
+ * Power losses and persist. A program writes records of words that only grow and persists some, on
+ * a device that loses its power at each of its operations in turn: while it runs, and again while
+ * the log is replayed. Whatever is found afterwards is at least as new as what was persisted or
+ * synced, no record that was persisted as a whole is torn, and nothing is there that was never
+ * stored. FTH_LONG_TESTS runs 12,000 losses of each kind.
  */
 #include "fth_test.h"
 
@@ -69,7 +70,10 @@ static volatile uint64_t *record(const struct run *r, unsigned i)
 	return (volatile uint64_t *)((char *)fth_flat_base(r->flat) + (i + 1) * STRIDE - 24);
 }
 
-/* What is there is the newest of the durable past, whole unless a store or a write of its page was cut off. */
+/*
+ * What is there is the newest of the durable past, whole unless a store or a write of its page was
+ * cut off.
+ */
 static void check(struct run *r)
 {
 	for (unsigned i = 0; i < RECORDS; i++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Appending, group commit and trimming of the log. persist_log.h has the invariants; log_medium.c reads and writes, log_replay.c
- * reads it back after a crash.
+ * Appending, group commit and trimming of the log. persist_log.h has the invariants; log_medium.c
+ * reads and writes, log_replay.c reads it back after a crash.
  *
- * Group commit, on blocks: records gather in `pending`. The first thread that waits for one of them takes all that are there,
- * writes and flushes; records that come meanwhile gather for the next write. In a window a record is stored where it belongs at
- * once, and each thread persists everything up to its own.
+ * Group commit, on blocks: records gather in `pending`. The first thread that waits for one of them
+ * takes all that are there, writes and flushes; records that come meanwhile gather for the next
+ * write. In a window a record is stored where it belongs at once, and each thread persists
+ * everything up to its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -251,7 +252,10 @@ static int persist_window(struct flat_log *log, uint64_t from, uint64_t to, uint
 	return rc;
 }
 
-/* Flush, fence and read back: the read of the last word pushes the stores before it through the bus. */
+/*
+ * Flush, fence and read back: the read of the last word pushes the stores before it through the
+ * bus.
+ */
 static int write_window(struct flat_log *log, uint64_t position, uint64_t deadline)
 {
 	uint64_t from = log->durable, at = log->ring_at + (position - 8) % log->size;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log of persistent ranges: bytes of the region that are durable before their page is written in place.
+ * The log of persistent ranges: bytes of the region that are durable before their page is written
+ * in place.
  *
  * It lies in the window of the device, or on blocks of it:
  *
  *	window	two headers, the ring
  *	blocks	the ring, two headers, at the end of the region's part of the device
  *
- * A position counts bytes since the log was created; its place in the ring is position % size. Records lie
- * between the positions tail and head, one after the other. A record never crosses the end of the ring, and
- * on blocks never shares a block that was written before: a power loss during a write cannot damage a record that is durable.
+ * A position counts bytes since the log was created; its place in the ring is position % size.
+ * Records lie between the positions tail and head, one after the other. A record never crosses the
+ * end of the ring, and on blocks never shares a block that was written before: a power loss during
+ * a write cannot damage a record that is durable.
  *
  *	tail		 in the header: everything before it is in place
  *	  |   durable	 acknowledged
@@ -18,12 +20,13 @@
  *	..RRRRRRRRRRRR.....
  *
  * Invariants
- *  1. tail <= head, durable <= head, head - tail <= size. Of the ring only [head, tail + size) is written.
- *  2. A record's bytes are copied, and its place is allocated, while the pages are locked: of two records of
- *     one address the later has the later bytes.
+ *  1. tail <= head, durable <= head, head - tail <= size. Of the ring only [head, tail + size) is
+ *     written.
+ *  2. A record's bytes are copied, and its place is allocated, while the pages are locked: of two
+ *     records of one address the later has the later bytes.
  *  3. The header on the medium has this tail, or an older one while a new one is being written.
- *  4. After a failed write nothing is appended until a header with a new epoch is durable: records that the failed write
- *     left do not verify from then on.
+ *  4. After a failed write nothing is appended until a header with a new epoch is durable: records
+ *     that the failed write left do not verify from then on.
  */
 #ifndef FATHOM_SRC_FLAT_DURABLE_PERSIST_LOG_H
 #define FATHOM_SRC_FLAT_DURABLE_PERSIST_LOG_H
@@ -115,8 +118,8 @@ enum log_found {
 
 /* ---- persist_log.c ---- */
 /*
- * `size` bytes at `at` of the device, or of the window if there is one. Reads the headers and sets *found; does not write.
- * Returns 0, -EUCLEAN for a damaged header, or the error of the device.
+ * `size` bytes at `at` of the device, or of the window if there is one. Reads the headers and sets
+ * *found; does not write. Returns 0, -EUCLEAN for a damaged header, or the error of the device.
  */
 int log_find(struct flat_log *log, struct fth_dev *dev, struct fth_dev_window *window, uint64_t at,
 	     uint64_t size, enum log_found *found);
@@ -127,8 +130,9 @@ int log_begin(struct flat_log *log);
 void log_close(struct flat_log *log);
 
 /*
- * Append a record for the bytes at `at`, up to LOG_PIECE and log_piece(). The caller has locked their pages. *position is its end.
- * Returns 0; -ENOSPC: checkpoint first; -EAGAIN: log_commit() what there is first; or the error that ended the log.
+ * Append a record for the bytes at `at`, up to LOG_PIECE and log_piece(). The caller has locked
+ * their pages. *position is its end. Returns 0; -ENOSPC: checkpoint first; -EAGAIN: log_commit()
+ * what there is first; or the error that ended the log.
  */
 int log_append(struct flat_log *log, uint64_t at, const struct log_part *parts, unsigned n,
 	       uint64_t *position);
@@ -139,7 +143,10 @@ uint64_t log_head(struct flat_log *log);
 /* Is there anything that a checkpoint would do away with? */
 bool log_holds_records(struct flat_log *log);
 
-/* A checkpoint: log_mark(); then all changed pages are written, and the device flushed; then log_trim(). */
+/*
+ * A checkpoint: log_mark(); then all changed pages are written, and the device flushed; then
+ * log_trim().
+ */
 int log_lock(struct flat_log *log, uint64_t deadline);
 void log_unlock(struct flat_log *log);
 struct log_mark log_mark(struct flat_log *log);
@@ -156,8 +163,8 @@ uint64_t log_record_sum(const struct flat_log *log, const struct log_record *rec
 
 /* ---- log_replay.c ---- */
 /*
- * Read all records that are valid. `each` gets them in order; they lie in *memory, which the caller frees. *end is the position
- * behind the last. Returns 0 or a negative errno.
+ * Read all records that are valid. `each` gets them in order; they lie in *memory, which the caller
+ * frees. *end is the position behind the last. Returns 0 or a negative errno.
  */
 int log_replay(struct flat_log *log, int (*each)(void *user, const struct log_record *record),
 	       void *user, struct log_mark *end, void **memory);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Persistent ranges: guarantees, errors, the log, many threads. persist_crash_test.c has the power losses. */
+/*
+ * Persistent ranges: guarantees, errors, the log, many threads. persist_crash_test.c has the power
+ * losses.
+ */
 #include "fth_test.h"
 
 #include <errno.h>
@@ -23,7 +26,10 @@
 #define LOG    (64u << 10)
 
 #ifdef __SANITIZE_THREAD__
-/* softnvme() allocates memory for requests: in a fault that is safe, as no allocation of this test is interrupted by one. */
+/*
+ * softnvme() allocates memory for requests: in a fault that is safe, as no allocation of this test
+ * is interrupted by one.
+ */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -239,7 +245,10 @@ static void a_sync_outlives_older_records(void **unused)
 	fth_dev_close(dev);
 }
 
-/* Evicted between persist and the next access: what comes back has the logged bytes. The log wraps many times. */
+/*
+ * Evicted between persist and the next access: what comes back has the logged bytes. The log wraps
+ * many times.
+ */
 static void pages_with_records_are_not_read_stale(void **unused)
 {
 	const char *uris[] = {"mem:4M", "softnvme(mem:4M)?pmr=64K"};
@@ -499,7 +508,10 @@ static void threads_share_writes(void **unused)
 	}
 }
 
-/* Some writes and flushes fail: their callers get the error, and what other callers persisted survives a power loss. */
+/*
+ * Some writes and flushes fail: their callers get the error, and what other callers persisted
+ * survives a power loss.
+ */
 static void a_failing_device_breaks_no_promise(void **unused)
 {
 	unsigned errors = 0;

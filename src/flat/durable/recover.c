@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log at open: what it holds is written in place, page by page, then the device is flushed, then the log is
- * emptied. A crash in between changes nothing: the next open does the same again.
+ * The log at open: what it holds is written in place, page by page, then the device is flushed,
+ * then the log is emptied. A crash in between changes nothing: the next open does the same again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -115,7 +115,10 @@ static int replay(struct fth_flat *flat, struct flat_log *log)
 		rc = fth_dev_flush(flat->dev, deadline);
 	free(changes.list);
 	free(memory);
-	/* also without records: what a crash left of a write must not be taken for what is appended from now on */
+	/*
+	 * also without records: what a crash left of a write must not be taken for what is appended
+	 * from now on
+	 */
 	return rc < 0 ? rc : log_trim(log, &end, deadline);
 }
 

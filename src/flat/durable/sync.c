@@ -2,14 +2,15 @@
 /*
  * Durability: what was changed is written, then the device is flushed, then the log is trimmed.
  *
- * Which pages were changed is in their words. A bit for each FLAT_GROUP pages says whether any of them may have been, so that a sync
- * looks at few words if few pages were changed.
+ * Which pages were changed is in their words. A bit for each FLAT_GROUP pages says whether any of
+ * them may have been, so that a sync looks at few words if few pages were changed.
  *
- *  1. The bit of a group is set after a page of it becomes DIRTY, and before the store to that page.
- *  2. Only a sync clears bits, before it looks at the words, and under sync_lock. It sets the bit again for pages that it could
- *     not write.
- *  3. A sync that finds sync_lock taken looks at all words: bits that the other one cleared may be of pages that it is still
- *     writing, and the locks of those pages make this one wait for them.
+ *  1. The bit of a group is set after a page of it becomes DIRTY, and before the store to that
+ *     page.
+ *  2. Only a sync clears bits, before it looks at the words, and under sync_lock. It sets the bit
+ *     again for pages that it could not write.
+ *  3. A sync that finds sync_lock taken looks at all words: bits that the other one cleared may be
+ *     of pages that it is still writing, and the locks of those pages make this one wait for them.
  */
 #include "flat/durable/persist_log.h"
 
@@ -25,12 +26,18 @@ void sync_note_dirty(struct fth_flat *flat, uint64_t page)
 {
 	uint64_t group = page / FLAT_GROUP;
 
-	/* release: a sync that clears the bit sees the word; always written, since a sync may be clearing it */
+	/*
+	 * release: a sync that clears the bit sees the word; always written, since a sync may be
+	 * clearing it
+	 */
 	__atomic_fetch_or(&flat->dirty_groups[group / 64], (uint64_t)1 << (group % 64),
 			  __ATOMIC_RELEASE);
 }
 
-/* The first page at or after `page` whose group may have changed pages; clears its bit if it is looked at from its start. */
+/*
+ * The first page at or after `page` whose group may have changed pages; clears its bit if it is
+ * looked at from its start.
+ */
 static uint64_t next_changed(struct fth_flat *flat, uint64_t page, uint64_t end, bool clear)
 {
 	while (page < end) {
@@ -125,7 +132,7 @@ static int write_some(struct fth_flat *flat, uint64_t *next, uint64_t end, uint3
 int sync_pages(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
 	       uint64_t deadline)
 {
-	bool locked = word_try_lock(&flat->sync_lock);
+	bool locked = futex_try_lock(&flat->sync_lock);
 	enum finding how = !locked ? FIND_ALL : bits ? FIND_KEEP : FIND_CLEAR;
 	int rc = 0;
 
@@ -135,7 +142,7 @@ int sync_pages(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bit
 		rc = rc ? rc : one;
 	}
 	if (locked)
-		word_unlock(&flat->sync_lock);
+		futex_unlock(&flat->sync_lock);
 	return rc;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instructions that fault, executed elsewhere. translate_x86.c makes copies, translated.c keeps them,
- * enter_x86.c runs them; without Zydis or on other processors refuse.c takes the place of all.
+ * Instructions that fault, executed elsewhere. translate_x86.c translates them, translated.c keeps
+ * them, enter_x86.c runs them; without Zydis or on other processors refuse.c takes the place of
+ * all.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +19,10 @@
 #define XSAVE_PARTS 0xe7u
 #define XSAVE_MAGIC 0x46505853u
 
-/* What the kernel says about the XSAVE area in a signal frame, in bytes that the processor leaves alone. */
+/*
+ * What the kernel says about the XSAVE area in a signal frame, in bytes that the processor leaves
+ * alone.
+ */
 struct xsave_note {
 	uint32_t magic, size;
 	uint64_t parts;
@@ -27,39 +31,40 @@ struct xsave_note {
 
 int emul_setup(void)
 {
-	int rc = emul_compile_setup();
+	int rc = emul_translate_setup();
 
-	return rc < 0 ? rc : copy_setup();
+	return rc < 0 ? rc : translated_setup();
 }
 
 int emul_forked(void)
 {
-	return copy_forked();
+	return translated_forked();
 }
 
 /*
- * Read no byte of the page behind the instruction unless the instruction reaches into it: that page may not be there.
+ * Read no byte of the page behind the instruction unless the instruction reaches into it: that page
+ * may not be there.
  */
-static const struct emul_copy *copy_at(uintptr_t rip)
+static const struct emul_translated *translated_at(uintptr_t rip)
 {
 	const uint8_t *bytes = (const uint8_t *)rip;
 	unsigned available = CODE_PAGE - (unsigned)(rip % CODE_PAGE);
 	uint8_t code[EMUL_CODE_MAX];
-	const struct emul_copy *copy;
-	struct emul_copy made;
+	const struct emul_translated *translated;
+	struct emul_translated made;
 	int rc;
 
 	if (available > INSTRUCTION_MAX)
 		available = INSTRUCTION_MAX;
-	copy = copy_find(rip, bytes, INSTRUCTION_MAX);
-	if (copy)
-		return copy;
-	rc = emul_compile(rip, bytes, available, &made, code);
+	translated = translated_find(rip, bytes, INSTRUCTION_MAX);
+	if (translated)
+		return translated;
+	rc = emul_translate(rip, bytes, available, &made, code);
 	if (rc == -EAGAIN)
-		rc = emul_compile(rip, bytes, INSTRUCTION_MAX, &made, code);
+		rc = emul_translate(rip, bytes, INSTRUCTION_MAX, &made, code);
 	if (rc < 0)
 		return NULL;
-	return copy_keep(&made, code, (unsigned)rc);
+	return translated_keep(&made, code, (unsigned)rc);
 }
 
 static uint64_t elements_until(uintptr_t address, uint64_t page, uint32_t width)
@@ -76,53 +81,54 @@ static void set_operand(struct emul_operand *op, uintptr_t address, uint64_t len
 
 static int decode_string(const ucontext_t *context, uint64_t page, struct emul_use *use)
 {
-	const struct emul_copy *copy = use->copy;
+	const struct emul_translated *translated = use->translated;
 	const greg_t *gregs = context->uc_mcontext.gregs;
 	uintptr_t rdi = (uintptr_t)gregs[REG_RDI], rsi = (uintptr_t)gregs[REG_RSI];
-	uint64_t n = copy->repeat == EMUL_ONCE ? 1 : (uint64_t)gregs[REG_RCX];
+	uint64_t n = translated->repeat == EMUL_ONCE ? 1 : (uint64_t)gregs[REG_RCX];
 
 	if (n == 0 || (gregs[REG_EFL] & 0x400)) /* backwards: seldom */
 		return -ENOTSUP;
-	if (copy->at_rdi && n > elements_until(rdi, page, copy->width))
-		n = elements_until(rdi, page, copy->width);
-	if (copy->at_rsi && n > elements_until(rsi, page, copy->width))
-		n = elements_until(rsi, page, copy->width);
+	if (translated->at_rdi && n > elements_until(rdi, page, translated->width))
+		n = elements_until(rdi, page, translated->width);
+	if (translated->at_rsi && n > elements_until(rsi, page, translated->width))
+		n = elements_until(rsi, page, translated->width);
 	if (n == 0)
 		n = 1; /* it lies in two pages */
 	use->elements = n;
 	use->operands = 0;
-	if (copy->at_rdi)
-		set_operand(&use->op[use->operands++], rdi, n * copy->width, copy->read,
-			    copy->write);
-	if (copy->at_rsi)
-		set_operand(&use->op[use->operands++], rsi, n * copy->width, true, false);
+	if (translated->at_rdi)
+		set_operand(&use->op[use->operands++], rdi, n * translated->width, translated->read,
+			    translated->write);
+	if (translated->at_rsi)
+		set_operand(&use->op[use->operands++], rsi, n * translated->width, true, false);
 	return 0;
 }
 
-static uintptr_t address_of(const struct emul_copy *copy, const greg_t *gregs)
+static uintptr_t address_of(const struct emul_translated *translated, const greg_t *gregs)
 {
-	uint64_t address = (uint64_t)copy->address.displacement;
+	uint64_t address = (uint64_t)translated->address.displacement;
 
-	if (copy->address.base >= 0)
-		address += (uint64_t)gregs[copy->address.base];
-	if (copy->address.index >= 0)
-		address += (uint64_t)gregs[copy->address.index] * copy->address.scale;
+	if (translated->address.base >= 0)
+		address += (uint64_t)gregs[translated->address.base];
+	if (translated->address.index >= 0)
+		address += (uint64_t)gregs[translated->address.index] * translated->address.scale;
 	return (uintptr_t)address;
 }
 
 int emul_decode(const ucontext_t *context, uint64_t page, struct emul_use *use)
 {
 	const greg_t *gregs = context->uc_mcontext.gregs;
-	const struct emul_copy *copy = copy_at((uintptr_t)gregs[REG_RIP]);
+	const struct emul_translated *translated = translated_at((uintptr_t)gregs[REG_RIP]);
 
 	/* single steps and alignment checks belong to the program's own instruction */
-	if (!copy || copy->kind == EMUL_REFUSED || (gregs[REG_EFL] & 0x40100))
+	if (!translated || translated->kind == EMUL_REFUSED || (gregs[REG_EFL] & 0x40100))
 		return -ENOTSUP;
-	*use = (struct emul_use){.copy = copy, .locked = copy->locked};
-	if (copy->kind == EMUL_STRING)
+	*use = (struct emul_use){.translated = translated, .locked = translated->locked};
+	if (translated->kind == EMUL_STRING)
 		return decode_string(context, page, use);
 	use->operands = 1;
-	set_operand(&use->op[0], address_of(copy, gregs), copy->width, copy->read, copy->write);
+	set_operand(&use->op[0], address_of(translated, gregs), translated->width, translated->read,
+		    translated->write);
 	return 0;
 }
 
@@ -148,69 +154,70 @@ static void merge_flags(greg_t *to, greg_t from)
 }
 
 /* A string instruction ends when nothing is left, or when the comparison says so. */
-static bool string_ended(const struct emul_copy *copy, uint64_t left, greg_t flags)
+static bool string_ended(const struct emul_translated *translated, uint64_t left, greg_t flags)
 {
 	bool equal = flags & 0x40;
 
-	if (copy->repeat == EMUL_ONCE || left == 0)
+	if (translated->repeat == EMUL_ONCE || left == 0)
 		return true;
-	return (copy->repeat == EMUL_REPE && !equal) || (copy->repeat == EMUL_REPNE && equal);
+	return (translated->repeat == EMUL_REPE && !equal) ||
+	       (translated->repeat == EMUL_REPNE && equal);
 }
 
 static int run_string(ucontext_t *context, const struct emul_use *use, void *const at[2])
 {
-	const struct emul_copy *copy = use->copy;
+	const struct emul_translated *translated = use->translated;
 	greg_t *gregs = context->uc_mcontext.gregs, temp[NGREG];
-	void *rdi = at[0], *rsi = copy->at_rdi ? at[1] : at[0];
+	void *rdi = at[0], *rsi = translated->at_rdi ? at[1] : at[0];
 	uint64_t done;
 	int fault;
 
 	memcpy(temp, gregs, sizeof(temp));
 	temp[REG_EFL] = gregs[REG_EFL] & (greg_t)ENTER_FLAGS;
-	if (copy->at_rdi)
+	if (translated->at_rdi)
 		temp[REG_RDI] = (greg_t)rdi;
-	if (copy->at_rsi)
+	if (translated->at_rsi)
 		temp[REG_RSI] = (greg_t)rsi;
-	if (copy->repeat != EMUL_ONCE)
+	if (translated->repeat != EMUL_ONCE)
 		temp[REG_RCX] = (greg_t)use->elements;
-	fault = emul_enter(temp, copy->code, NULL, 0);
-	done = copy->repeat == EMUL_ONCE ? !fault : use->elements - (uint64_t)temp[REG_RCX];
+	fault = emul_enter(temp, translated->code, NULL, 0);
+	done = translated->repeat == EMUL_ONCE ? !fault : use->elements - (uint64_t)temp[REG_RCX];
 	if (done > 0) {
 		merge_flags(&gregs[REG_EFL], temp[REG_EFL]);
 		gregs[REG_RAX] = temp[REG_RAX];
-		if (copy->at_rdi)
-			gregs[REG_RDI] += (greg_t)(done * copy->width);
-		if (copy->at_rsi)
-			gregs[REG_RSI] += (greg_t)(done * copy->width);
-		if (copy->repeat != EMUL_ONCE)
+		if (translated->at_rdi)
+			gregs[REG_RDI] += (greg_t)(done * translated->width);
+		if (translated->at_rsi)
+			gregs[REG_RSI] += (greg_t)(done * translated->width);
+		if (translated->repeat != EMUL_ONCE)
 			gregs[REG_RCX] -= (greg_t)done;
 	}
 	if (fault)
 		return -EFAULT;
-	if (string_ended(copy, (uint64_t)gregs[REG_RCX], gregs[REG_EFL]))
-		gregs[REG_RIP] += copy->length;
+	if (string_ended(translated, (uint64_t)gregs[REG_RCX], gregs[REG_EFL]))
+		gregs[REG_RIP] += translated->length;
 	return 0;
 }
 
 int emul_run(ucontext_t *context, const struct emul_use *use, void *const at[2])
 {
-	const struct emul_copy *copy = use->copy;
+	const struct emul_translated *translated = use->translated;
 	greg_t *gregs = context->uc_mcontext.gregs, temp[NGREG];
 	void *xsave = NULL;
 	uint64_t mask = 0;
 
-	if (copy->kind == EMUL_STRING)
+	if (translated->kind == EMUL_STRING)
 		return run_string(context, use, at);
-	if (copy->fpu && find_xsave(context, &xsave, &mask) < 0)
+	if (translated->fpu && find_xsave(context, &xsave, &mask) < 0)
 		return -ENOTSUP;
 	memcpy(temp, gregs, sizeof(temp));
 	temp[REG_EFL] = gregs[REG_EFL] & (greg_t)ENTER_FLAGS;
-	temp[copy->spare] = (greg_t)at[0];
-	if (emul_enter(temp, copy->code, xsave, mask))
+	temp[translated->spare] = (greg_t)at[0];
+	if (emul_enter(temp, translated->code, xsave, mask))
 		return -EFAULT;
-	temp[copy->spare] = gregs[copy->spare];
+	temp[translated->spare] = gregs[translated->spare];
 	temp[REG_RSP] = gregs[REG_RSP];
-	temp[REG_RIP] = gregs[REG_RIP] + copy->length;
+	temp[REG_RIP] = gregs[REG_RIP] + translated->length;
 	merge_flags(&gregs[REG_EFL], temp[REG_EFL]);
 	memcpy(gregs, temp, sizeof(greg_t) * REG_EFL);
 	return 0;
@@ -220,7 +227,7 @@ bool emul_fixup(ucontext_t *context)
 {
 	greg_t *gregs = context->uc_mcontext.gregs;
 
-	if (!copy_contains((uintptr_t)gregs[REG_RIP]))
+	if (!translated_contains((uintptr_t)gregs[REG_RIP]))
 		return false;
 	gregs[REG_RSP] += 8; /* the return address of the call */
 	gregs[REG_RIP] = (greg_t)(uintptr_t)emul_enter_fault;

@@ -4,17 +4,19 @@
  *
  * A load or store of a page that is not mapped raises a signal. Its handler asks emul_decode()
  * which bytes the instruction accesses, finds out where these bytes are, and calls emul_run(),
- * which executes a copy of the instruction with that address in place of its own: loads, stores,
+ * which executes the translated instruction with that address in place of its own: loads, stores,
  * arithmetic, SIMD and atomic operations have the processor's own semantics. String instructions
  * are executed page by page, as the processor itself may do after an interrupt.
  *
  * Invariants:
- *  1. emul_run() changes the registers in the context as the instruction would, and nothing else; if it
- *     returns an error, no register was changed (a string instruction: the elements done are accounted for).
- *  2. A compiled copy is never changed or removed while the process runs, so that threads use
- *     copies without a lock. It is found by the address and all bytes of the instruction.
- *  3. Nothing here allocates, locks, or calls libc functions that do: it all runs in signal handlers.
- *  4. A fault inside a copy (a misaligned address, the other operand of a string move) ends
+ *  1. emul_run() changes the registers in the context as the instruction would, and nothing else;
+ *     if it returns an error, no register was changed (a string instruction: the elements done are
+ *     accounted for).
+ *  2. A translated instruction is never changed or removed while the process runs, so that threads use
+ *     translated ones without a lock. It is found by the address and all bytes of the instruction.
+ *  3. Nothing here allocates, locks, or calls libc functions that do: it all runs in signal
+ *     handlers.
+ *  4. A fault inside a translated instruction (a misaligned address, the other operand of a string move) ends
  *     emul_run() with -EFAULT: the handlers of SIGSEGV and SIGBUS call emul_fixup() first. The
  *     caller maps the page and the instruction faults again where the program can see it.
  */
@@ -35,7 +37,7 @@ struct emul_operand {
 
 /* What an instruction accesses; made by emul_decode(), used by emul_run(). */
 struct emul_use {
-	const struct emul_copy *copy;
+	const struct emul_translated *translated;
 	uint64_t elements; /* of a string instruction, that this step executes */
 	unsigned operands; /* 1 or 2 */
 	struct emul_operand
@@ -44,7 +46,7 @@ struct emul_use {
 };
 
 /*
- * Prepare the process: executable memory for copies. Call it once, before the first fault. Returns
+ * Prepare the process: executable memory for translated instructions. Call it once, before the first fault. Returns
  * 0; -ENOTSUP on processors that are not supported or without executable memory: emul_decode()
  * then refuses every instruction.
  */
@@ -55,8 +57,8 @@ int emul_forked(void);
 
 /*
  * What does the instruction at the context's RIP access? `page` is the size in which the caller
- * finds memory: operands of string instructions end at its multiples unless an element crosses one. Returns
- * 0 or -ENOTSUP, for instructions that cannot be executed on another address.
+ * finds memory: operands of string instructions end at its multiples unless an element crosses one.
+ * Returns 0 or -ENOTSUP, for instructions that cannot be executed on another address.
  */
 int emul_decode(const ucontext_t *context, uint64_t page, struct emul_use *use);
 
@@ -67,7 +69,7 @@ int emul_decode(const ucontext_t *context, uint64_t page, struct emul_use *use);
 int emul_run(ucontext_t *context, const struct emul_use *use, void *const at[2]);
 
 /*
- * Called by handlers of SIGSEGV and SIGBUS: if the fault is inside a copy, makes emul_run()
+ * Called by handlers of SIGSEGV and SIGBUS: if the fault is inside a translated, makes emul_run()
  * return -EFAULT when the handler returns, and returns true.
  */
 bool emul_fixup(ucontext_t *context);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instructions executed natively and by emul_run() after a real fault, from the same registers and memory: both must
- * leave the same registers, flags, vector state and memory. Instructions are random bytes that decode to something
- * with an operand in memory; the test counts how often each instruction that must be supported was tried.
- * FTH_LONG_TESTS runs a million and more.
+ * Instructions executed natively and by emul_run() after a real fault, from the same registers and
+ * memory: both must leave the same registers, flags, vector state and memory. Instructions are
+ * random bytes that decode to something with an operand in memory; the test counts how often each
+ * instruction that must be supported was tried. FTH_LONG_TESTS runs a million and more.
  */
 #include "fth_test.h"
 
@@ -243,10 +243,10 @@ static void random_bytes(struct fth_rng *rng, uint8_t *bytes)
 }
 
 /*
- * Choose registers and, relative to RIP, the displacement, so that the operand is at `target`. Returns
- * false for addresses that cannot be chosen.
+ * Choose registers and, relative to RIP, the displacement, so that the operand is at `target`.
+ * Returns false for addresses that cannot be chosen.
  */
-static bool aim(struct state *state, struct emul_copy *made, uint8_t *code, uint8_t *target)
+static bool aim(struct state *state, struct emul_translated *made, uint8_t *code, uint8_t *target)
 {
 	struct emul_address *a = &made->address;
 	uint64_t rest = (uint64_t)(uintptr_t)target - (uint64_t)a->displacement;
@@ -348,7 +348,7 @@ static bool same_vectors(const struct state *a, const struct state *b)
 }
 
 /* One instruction, both ways. Returns true if it was executed. */
-static bool compare_one(struct fth_rng *rng, uint8_t *code, struct emul_copy *made)
+static bool compare_one(struct fth_rng *rng, uint8_t *code, struct emul_translated *made)
 {
 	static struct state first, native, emulated;
 	static uint8_t before[SPACE], after[SPACE];
@@ -404,13 +404,13 @@ static void instructions_give_the_same_as_natively(void **unused)
 	for (uint64_t i = 0;
 	     executed < rounds || i % 8192 != 0 || (untried() && executed < 20 * rounds); i++) {
 		uint8_t *code = t.code + i % (CODE_SPACE / 32) * 32;
-		struct emul_copy made;
+		struct emul_translated made;
 
 		if (i % 8192 == 0)
-			copy_reset();
+			translated_reset();
 		random_bytes(&rng, bytes);
 		memcpy(code, bytes, sizeof(bytes));
-		if (emul_compile((uintptr_t)code, code, 15, &made, code_out) <= 0 ||
+		if (emul_translate((uintptr_t)code, code, 15, &made, code_out) <= 0 ||
 		    made.kind != EMUL_SIMPLE)
 			continue;
 		code[made.length] = 0xc3;
@@ -480,7 +480,7 @@ static void strings_give_the_same_as_natively(void **unused)
 		unsigned length;
 
 		if (i % 512 == 0)
-			copy_reset();
+			translated_reset();
 		length = random_string(&rng, code);
 		random_state(&rng, &first);
 		first.gregs[REG_RCX] = (long long)n;
@@ -538,18 +538,19 @@ static void other_instructions_are_refused(void **unused)
 		{"nop", {0x90}},
 	};
 	uint8_t code[EMUL_CODE_MAX];
-	struct emul_copy made;
+	struct emul_translated made;
 
 	(void)unused;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		int rc = emul_compile(0x1000, cases[i].bytes, 15, &made, code);
+		int rc = emul_translate(0x1000, cases[i].bytes, 15, &made, code);
 
 		if (rc != 0 || made.kind != EMUL_REFUSED)
 			fail_msg("%s was not refused (%d)", cases[i].name, rc);
 	}
-	assert_int_equal(emul_compile(0x1000, (const uint8_t[]){0x48, 0x8b}, 2, &made, code),
+	assert_int_equal(emul_translate(0x1000, (const uint8_t[]){0x48, 0x8b}, 2, &made, code),
 			 -EAGAIN);
-	assert_int_equal(emul_compile(0x1000, (const uint8_t[15]){0x06}, 15, &made, code), -EILSEQ);
+	assert_int_equal(emul_translate(0x1000, (const uint8_t[15]){0x06}, 15, &made, code),
+			 -EILSEQ);
 }
 
 /* An instruction that ends with its page, and nothing behind it. */
@@ -574,10 +575,13 @@ static void no_byte_behind_the_page_is_read(void **unused)
 	assert_true(state.gregs[REG_RAX] == (long long)value);
 }
 
-/* A child of fork() that opens a region compiles to memory of its own: what it keeps at a slot is not its parent's. */
+/*
+ * A child of fork() that opens a region translates to memory of its own: what it keeps at a slot is
+ * not its parent's.
+ */
 static void a_child_does_not_change_the_code_of_its_parent(void **unused)
 {
-	struct emul_copy made = {.rip = 0x7000, .length = 1};
+	struct emul_translated made = {.rip = 0x7000, .length = 1};
 	uint8_t ours[EMUL_CODE_MAX], theirs[EMUL_CODE_MAX], byte = 0;
 	struct fth_flat *flat;
 	int go[2], status;
@@ -588,7 +592,7 @@ static void a_child_does_not_change_the_code_of_its_parent(void **unused)
 	memset(theirs, 0xcc, sizeof(theirs));
 	if (fth_flat_open("mem:2M", 1u << 20, NULL, &flat) == -ENOTSUP)
 		skip();
-	copy_reset();
+	translated_reset();
 	assert_int_equal(pipe(go), 0);
 	child = fork();
 	if (child == 0) {
@@ -596,13 +600,13 @@ static void a_child_does_not_change_the_code_of_its_parent(void **unused)
 
 		if (read(go[0], &byte, 1) != 1 || fth_flat_open("mem:2M", 1u << 20, NULL, &own) < 0)
 			_exit(1);
-		_exit(copy_keep(&made, theirs, sizeof(theirs)) ? 0 : 2);
+		_exit(translated_keep(&made, theirs, sizeof(theirs)) ? 0 : 2);
 	}
-	assert_non_null(copy_keep(&made, ours, sizeof(ours)));
+	assert_non_null(translated_keep(&made, ours, sizeof(ours)));
 	assert_int_equal(write(go[1], &byte, 1), 1);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	assert_memory_equal(copy_find(made.rip, made.bytes, 1)->code, ours, sizeof(ours));
+	assert_memory_equal(translated_find(made.rip, made.bytes, 1)->code, ours, sizeof(ours));
 	fth_flat_discard(flat);
 	close(go[0]);
 	close(go[1]);

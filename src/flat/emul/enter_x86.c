@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * emul_enter(). On the stack, from RSP upwards while a copy runs:
+ * emul_enter(). On the stack, from RSP upwards while a translated instruction runs:
  *
- *	0	address of the copy
- *	8	1 if the copy faulted
+ *	0	address of the translated instruction
+ *	8	1 if the translated instruction faulted
  *	16	MXCSR and control word of the x87 unit
  *	24	components of the XSAVE area
  *	32	XSAVE area or NULL

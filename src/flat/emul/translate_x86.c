@@ -2,9 +2,10 @@
 /*
  * Instructions of x86-64, decoded by Zydis.
  *
- * A copy has the prefixes, opcode and immediates of the original. Only the encoding of the operand in memory
- * changes: to [spare], where spare is one of RAX, RCX, RDX, RBX, RSI, RDI that the instruction does not use.
- * These six need no REX.B, no SIB byte and no displacement, so a copy is never longer than the original.
+ * A translated instruction has the prefixes, opcode and immediates of the original. Only the encoding of the operand
+ * in memory changes: to [spare], where spare is one of RAX, RCX, RDX, RBX, RSI, RDI that the
+ * instruction does not use. These six need no REX.B, no SIB byte and no displacement, so a translated instruction is
+ * never longer than the original.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,7 +76,7 @@ static bool is_control(ZydisRegister reg)
 	}
 }
 
-/* Instructions that change control flow, the stack, or state that a copy would not see. */
+/* Instructions that change control flow, the stack, or state that a translated instruction would not see. */
 static bool category_refused(const ZydisDecodedInstruction *in)
 {
 	switch (in->meta.category) {
@@ -105,7 +106,7 @@ static bool category_refused(const ZydisDecodedInstruction *in)
 	default:
 		break;
 	}
-	/* the signal of a division by zero would come from the copy */
+	/* the signal of a division by zero would come from the translated instruction */
 	return in->mnemonic == ZYDIS_MNEMONIC_DIV || in->mnemonic == ZYDIS_MNEMONIC_IDIV ||
 	       (in->attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) || in->address_width != 64;
 }
@@ -124,7 +125,7 @@ static bool reaches_beyond(const struct decoded *d)
 	}
 }
 
-static int string_operands(struct emul_copy *made, const struct decoded *d)
+static int string_operands(struct emul_translated *made, const struct decoded *d)
 {
 	switch (d->in.mnemonic) {
 	case ZYDIS_MNEMONIC_MOVSB:
@@ -162,8 +163,8 @@ static int string_operands(struct emul_copy *made, const struct decoded *d)
 	}
 }
 
-/* The copy of a string instruction is the instruction itself. */
-static int compile_string(struct emul_copy *made, const struct decoded *d, uint8_t *code)
+/* A string instruction is translated to itself. */
+static int translate_string(struct emul_translated *made, const struct decoded *d, uint8_t *code)
 {
 	for (unsigned i = 0; i < d->in.operand_count; i++) {
 		const ZydisDecodedOperand *op = &d->op[i];
@@ -188,7 +189,7 @@ static int compile_string(struct emul_copy *made, const struct decoded *d, uint8
 	return made->length + 1;
 }
 
-/* The one operand in memory; -ENOTSUP if there is none, or more, or one that a copy cannot have. */
+/* The one operand in memory; -ENOTSUP if there is none, or more, or one that a translated instruction cannot have. */
 static int find_operand(const struct decoded *d, const ZydisDecodedOperand **out)
 {
 	*out = NULL;
@@ -209,7 +210,7 @@ static int find_operand(const struct decoded *d, const ZydisDecodedOperand **out
 	return 0;
 }
 
-static int find_address(struct emul_copy *made, const ZydisDecodedOperand *op)
+static int find_address(struct emul_translated *made, const ZydisDecodedOperand *op)
 {
 	made->address.displacement = op->mem.disp.has_displacement ? op->mem.disp.value : 0;
 	made->address.scale = op->mem.scale;
@@ -226,8 +227,10 @@ static int find_address(struct emul_copy *made, const ZydisDecodedOperand *op)
 	return op->mem.index != ZYDIS_REGISTER_NONE && made->address.index < 0 ? -ENOTSUP : 0;
 }
 
-/* A register that no operand names, out of the six; and whether others than general ones are used. */
-static int find_spare(struct emul_copy *made, const struct decoded *d)
+/*
+ * A register that no operand names, out of the six; and whether others than general ones are used.
+ */
+static int find_spare(struct emul_translated *made, const struct decoded *d)
 {
 	uint32_t used = 0;
 
@@ -251,7 +254,7 @@ static int find_spare(struct emul_copy *made, const struct decoded *d)
 	}
 	if (d->in.fpu_flags || d->in.avx.mask.reg != ZYDIS_REGISTER_NONE)
 		made->fpu = true;
-	if (used & 1u << 4) /* RSP is that of the copy */
+	if (used & 1u << 4) /* RSP is that of the translated instruction */
 		return -ENOTSUP;
 	for (int reg = 7; reg >= 0; reg--) {
 		if (reg == 4 || reg == 5 || (used & 1u << reg))
@@ -262,7 +265,7 @@ static int find_spare(struct emul_copy *made, const struct decoded *d)
 	return -ENOTSUP;
 }
 
-/* X and B extend registers of the operand in memory: the copy uses neither. */
+/* X and B extend registers of the operand in memory: the translated instruction uses neither. */
 static void clear_extensions(const ZydisDecodedInstruction *in, uint8_t *code)
 {
 	switch (in->encoding) {
@@ -282,7 +285,7 @@ static void clear_extensions(const ZydisDecodedInstruction *in, uint8_t *code)
 	}
 }
 
-static int compile_simple(struct emul_copy *made, const struct decoded *d, uint8_t *code)
+static int translate_simple(struct emul_translated *made, const struct decoded *d, uint8_t *code)
 {
 	const ZydisDecodedInstruction *in = &d->in;
 	const ZydisDecodedOperand *op;
@@ -316,7 +319,7 @@ static int compile_simple(struct emul_copy *made, const struct decoded *d, uint8
 	return (int)head + 1;
 }
 
-int emul_compile_setup(void)
+int emul_translate_setup(void)
 {
 	char name[40];
 	void *library;
@@ -336,8 +339,8 @@ int emul_compile_setup(void)
 	return 0; /* and it is never unloaded */
 }
 
-int emul_compile(uintptr_t rip, const uint8_t *bytes, unsigned available, struct emul_copy *made,
-		 uint8_t code[EMUL_CODE_MAX])
+int emul_translate(uintptr_t rip, const uint8_t *bytes, unsigned available,
+		   struct emul_translated *made, uint8_t code[EMUL_CODE_MAX])
 {
 	struct decoded d;
 	ZydisDecoder decoder;
@@ -350,14 +353,14 @@ int emul_compile(uintptr_t rip, const uint8_t *bytes, unsigned available, struct
 		return -EAGAIN;
 	if (!ZYAN_SUCCESS(status))
 		return -EILSEQ;
-	*made = (struct emul_copy){.rip = rip, .length = d.in.length, .spare = -1};
+	*made = (struct emul_translated){.rip = rip, .length = d.in.length, .spare = -1};
 	memcpy(made->bytes, bytes, d.in.length);
 	if (category_refused(&d.in) || reaches_beyond(&d))
 		rc = -ENOTSUP;
 	else if (d.in.meta.category == ZYDIS_CATEGORY_STRINGOP)
-		rc = compile_string(made, &d, code);
+		rc = translate_string(made, &d, code);
 	else
-		rc = compile_simple(made, &d, code);
+		rc = translate_simple(made, &d, code);
 	if (rc < 0) {
 		made->kind = EMUL_REFUSED;
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compiled copies of instructions, in executable memory, found by address and bytes.
+ * Translated instructions, in executable memory, found by address and bytes.
  */
 #ifndef FATHOM_SRC_FLAT_EMUL_TRANSLATED_H
 #define FATHOM_SRC_FLAT_EMUL_TRANSLATED_H
@@ -22,7 +22,7 @@ struct emul_address {
 	uint8_t scale;
 };
 
-struct emul_copy {
+struct emul_translated {
 	uintptr_t rip;
 	uint8_t bytes[15], length; /* of the instruction */
 	uint8_t kind;		   /* of enum emul_kind */
@@ -31,35 +31,36 @@ struct emul_copy {
 	bool fpu;		   /* uses registers in the XSAVE area */
 	bool locked;
 	uint8_t repeat; /* of enum emul_repeat */
-	int8_t spare; /* register that the instruction does not use; the copy's operand is [spare] */
+	int8_t spare; /* register that the instruction does not use; the translated instruction's operand is [spare] */
 	uint32_t width; /* bytes of the operand, or of one element */
 	struct emul_address address;
 	const void *code;
 };
 
-/* Executable memory for copies; once. Returns 0 or -ENOTSUP. */
-int copy_setup(void);
+/* Executable memory for translated instructions; once. Returns 0 or -ENOTSUP. */
+int translated_setup(void);
 
 /*
- * In a child of fork(), which shares the code with its parent but not the table: an empty table, and memory of its own. Returns 0 or a
- * negative errno.
+ * In a child of fork(), which shares the code with its parent but not the table: an empty table,
+ * and memory of its own. Returns 0 or a negative errno.
  */
-int copy_forked(void);
+int translated_forked(void);
 
-/* The copy for these bytes at this address, or NULL. */
-const struct emul_copy *copy_find(uintptr_t rip, const uint8_t *bytes, unsigned available);
+/* The translated instruction for these bytes at this address, or NULL. */
+const struct emul_translated *translated_find(uintptr_t rip, const uint8_t *bytes,
+					      unsigned available);
 
 /*
- * Keep `made` with this code and return where it is kept; NULL if the table is full. Another thread may keep an
- * equal one at the same time; both stay valid.
+ * Keep `made` with this code and return where it is kept; NULL if the table is full. Another thread
+ * may keep an equal one at the same time; both stay valid.
  */
-const struct emul_copy *copy_keep(const struct emul_copy *made, const uint8_t *code,
-				  unsigned code_length);
+const struct emul_translated *translated_keep(const struct emul_translated *made,
+					      const uint8_t *code, unsigned code_length);
 
-/* Forget all copies, while no thread uses one. For tests, which make more than a program has. */
-void copy_reset(void);
+/* Drop all translated instructions, while no thread uses one. For tests, which make more than a program has. */
+void translated_reset(void);
 
-/* Is this address inside the code of a copy? */
-bool copy_contains(uintptr_t address);
+/* Is this address inside the code of a translated instruction? */
+bool translated_contains(uintptr_t address);
 
 #endif

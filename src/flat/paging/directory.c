@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which pages are in the SSD-cache: sets of up to 16 slots, as in the paper (3.4), replaced by re-reference interval prediction
- * (SRRIP of Jaleel et al., ISCA 2010): a page comes in with a long interval, an access makes it short, and a page with
- * a distant one goes.
+ * Which pages are in the SSD-cache: sets of up to 16 slots, as in the paper (3.4), replaced by
+ * re-reference interval prediction (SRRIP of Jaleel et al., ISCA 2010): a page comes in with a long
+ * interval, an access makes it short, and a page with a distant one goes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +13,10 @@
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 
-int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page, uint8_t *lent)
+int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page,
+		   uint8_t *borrowed)
 {
-	void *frames = lent;
+	void *frames = borrowed;
 
 	directory->ways = slots < FLAT_WAYS ? (uint32_t)slots : FLAT_WAYS;
 	directory->sets = slots / directory->ways;
@@ -26,7 +27,7 @@ int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t pa
 				(unsigned long long)slots);
 	for (uint64_t i = 0; i < directory->sets * directory->ways; i++)
 		directory->slots[i] = (struct flat_slot){.page = FLAT_NONE};
-	if (!lent)
+	if (!borrowed)
 		frames = mmap(NULL, directory->sets * directory->ways * page,
 			      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (frames == MAP_FAILED)
@@ -35,8 +36,8 @@ int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t pa
 				(unsigned long long)slots, (unsigned long long)page);
 	directory->frames = frames;
 	directory->page = page;
-	directory->lent = lent;
-	if (lent)
+	directory->borrowed = borrowed;
+	if (borrowed)
 		return 0;
 	/* requests in flight use them: a child gets no copy, and the parent no new page */
 	(void)madvise(frames, directory->sets * directory->ways * page, MADV_DONTFORK);
@@ -45,7 +46,7 @@ int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t pa
 
 void directory_close(struct flat_directory *directory)
 {
-	if (directory->frames && !directory->lent)
+	if (directory->frames && !directory->borrowed)
 		munmap(directory->frames, directory->sets * directory->ways * directory->page);
 	free(directory->slots);
 	free(directory->locks);
@@ -61,11 +62,11 @@ struct flat_slot *directory_find(struct flat_directory *directory, uint64_t page
 	uint64_t set = set_of(directory, page);
 	struct flat_slot *slots = directory->slots + set * directory->ways, *found = NULL;
 
-	word_lock(&directory->locks[set]);
+	futex_lock(&directory->locks[set]);
 	for (uint32_t way = 0; way < directory->ways && !found; way++)
 		if (slots[way].page == page)
 			found = &slots[way];
-	word_unlock(&directory->locks[set]);
+	futex_unlock(&directory->locks[set]);
 	return found;
 }
 
@@ -79,11 +80,11 @@ uint32_t directory_touch(struct flat_directory *directory, struct flat_slot *slo
 {
 	uint32_t count;
 
-	word_lock(lock_of(directory, slot));
+	futex_lock(lock_of(directory, slot));
 	slot->rrpv = 0;
 	count = ++slot->count;
 	__atomic_fetch_add(&directory->counts, 1, __ATOMIC_RELAXED);
-	word_unlock(lock_of(directory, slot));
+	futex_unlock(lock_of(directory, slot));
 	return count;
 }
 
@@ -99,8 +100,8 @@ static void fill(struct flat_slot *slot, uint64_t page)
 }
 
 /*
- * Which page goes first, as a number: the one with the longest interval. A clean page goes before one with an interval that is one
- * step longer, which would have to be written first.
+ * Which page goes first, as a number: the one with the longest interval. A clean page goes before
+ * one with an interval that is one step longer, which would have to be written first.
  */
 static uint32_t rank_of(const struct fth_flat *flat, const struct flat_slot *slot)
 {
@@ -147,7 +148,7 @@ struct flat_slot *directory_enter(struct fth_flat *flat, uint64_t page, uint64_t
 	struct flat_slot *slots = directory->slots + set * directory->ways, *slot = NULL;
 
 	*victim = FLAT_NONE;
-	word_lock(&directory->locks[set]);
+	futex_lock(&directory->locks[set]);
 	for (uint32_t way = 0; way < directory->ways && !slot; way++)
 		if (slots[way].page == FLAT_NONE)
 			slot = &slots[way];
@@ -159,25 +160,25 @@ struct flat_slot *directory_enter(struct fth_flat *flat, uint64_t page, uint64_t
 		if (slot)
 			*victim = slot->page;
 	}
-	word_unlock(&directory->locks[set]);
+	futex_unlock(&directory->locks[set]);
 	return slot;
 }
 
 void directory_replace(struct flat_directory *directory, struct flat_slot *slot, uint64_t page)
 {
-	word_lock(lock_of(directory, slot));
+	futex_lock(lock_of(directory, slot));
 	drop_count(directory, slot);
 	fill(slot, page);
-	word_unlock(lock_of(directory, slot));
+	futex_unlock(lock_of(directory, slot));
 }
 
 void directory_remove(struct flat_directory *directory, struct flat_slot *slot)
 {
-	word_lock(lock_of(directory, slot));
+	futex_lock(lock_of(directory, slot));
 	drop_count(directory, slot);
 	slot->page = FLAT_NONE;
 	__atomic_fetch_sub(&directory->used, 1, __ATOMIC_RELAXED);
-	word_unlock(lock_of(directory, slot));
+	futex_unlock(lock_of(directory, slot));
 }
 
 /* Those of one set; under its lock. */
@@ -211,10 +212,10 @@ unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, struct flat
 	for (uint64_t seen = 0; seen < directory->sets && found < n; seen++) {
 		uint64_t set = *hand % directory->sets;
 
-		word_lock(&directory->locks[set]);
+		futex_lock(&directory->locks[set]);
 		found += find_dirty_in(flat, directory->slots + set * directory->ways,
 				       dirty + found, n - found);
-		word_unlock(&directory->locks[set]);
+		futex_unlock(&directory->locks[set]);
 		*hand = set + 1;
 	}
 	return found;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages leave DRAM, the oldest first, several at a time: one request of the device for all that have to be written, and one system
- * call to unmap all.
+ * Pages leave DRAM, the oldest first, several at a time: one request of the device for all that
+ * have to be written, and one system call to unmap all.
  *
- *  1. The pages are locked, by trying. Each gets a slot of the SSD-cache: an empty one, or that of a page that is evicted, which is
- *     locked too. If no slot is free, the page goes to flash: waiting for slots while holding some could be a deadlock.
+ *  1. The pages are locked, by trying. Each gets a slot of the SSD-cache: an empty one, or that of
+ *     a page that is evicted, which is locked too. If no slot is free, the page goes to flash:
+ *     waiting for slots while holding some could be a deadlock.
  *  2. Stores to them are stopped by write protection.
- *  3. Evicted pages that were changed are written, and so are changed pages that go to flash. A page whose write failed stays.
+ *  3. Evicted pages that were changed are written, and so are changed pages that go to flash. A
+ *     page whose write failed stays.
  *  4. The bytes of the others are copied to their slots, and they are unmapped.
  */
 #include <errno.h>
@@ -25,7 +27,7 @@ struct leaving {
 	uint64_t page;
 	struct flat_slot *slot; /* of the SSD-cache, if it goes there */
 	uint64_t evicted;	/* the page that has that slot until then; FLAT_NONE: none */
-	bool passing;
+	bool streaming;
 	enum word_state to;
 	int result;
 };
@@ -36,26 +38,27 @@ struct batch {
 };
 
 /* The next page to go that is neither locked nor held, now locked; FLAT_NONE if there is none. */
-static uint64_t take_oldest(struct fth_flat *flat, bool *passing)
+static uint64_t take_oldest(struct fth_flat *flat, bool *streaming)
 {
 	uint64_t tries = 2 * flat->ring.staying.room;
 	unsigned again = 0;
 
 	while (tries-- > 0) {
-		uint64_t page = ring_pop(flat, passing);
+		uint64_t page = ring_pop(flat, streaming);
 		uint32_t *word = &flat->words[page];
 
 		if (page == FLAT_NONE)
 			break;
 		if (!word_try_lock(word)) {
-			ring_push(flat, page, *passing);
+			ring_push(flat, page, *streaming);
 			sched_yield();
 			continue;
 		}
 		if (word_state(word) == WORD_DRAM) {
 			bool held = word_get(word) & WORD_HOLDS;
 
-			if (!held && (*passing || again++ == AGAIN_MAX || !stay_again(flat, page)))
+			if (!held &&
+			    (*streaming || again++ == AGAIN_MAX || !readmission_skip(flat, page)))
 				return page;
 			ring_push(flat, page, false);
 		}
@@ -66,15 +69,15 @@ static uint64_t take_oldest(struct fth_flat *flat, bool *passing)
 
 int move_oldest_out(struct fth_flat *flat)
 {
-	bool passing;
-	uint64_t page = take_oldest(flat, &passing);
+	bool streaming;
+	uint64_t page = take_oldest(flat, &streaming);
 	int rc;
 
 	if (page == FLAT_NONE)
 		return -EBUSY;
 	rc = move_out(flat, page);
 	if (rc < 0)
-		ring_push(flat, page, passing);
+		ring_push(flat, page, streaming);
 	word_unlock(&flat->words[page]);
 	return rc;
 }
@@ -84,12 +87,12 @@ static bool is_dirty(const struct fth_flat *flat, uint64_t page)
 	return word_get(&flat->words[page]) & WORD_DIRTY;
 }
 
-/* Step 1. A page that was passing and is clean needs no slot: it is not used again soon. */
+/* Step 1. A page that was streaming and is clean needs no slot: it is not used again soon. */
 static void choose_place(struct fth_flat *flat, struct leaving *l)
 {
 	l->to = WORD_FLASH;
 	l->evicted = FLAT_NONE;
-	if (l->passing && !is_dirty(flat, l->page))
+	if (l->streaming && !is_dirty(flat, l->page))
 		return;
 	l->slot = directory_enter(flat, l->page, &l->evicted);
 	if (l->slot)
@@ -102,7 +105,7 @@ static void collect_oldest(struct fth_flat *flat, struct batch *batch, unsigned 
 	while (batch->n < most) {
 		struct leaving *l = &batch->list[batch->n];
 
-		l->page = take_oldest(flat, &l->passing);
+		l->page = take_oldest(flat, &l->streaming);
 		if (l->page == FLAT_NONE)
 			return;
 		choose_place(flat, l);
@@ -176,16 +179,16 @@ static void stay(struct fth_flat *flat, const struct leaving *l)
 		directory_remove(&flat->directory, l->slot);
 	if (is_dirty(flat, l->page))
 		(void)map_allow_stores(&flat->map, l->page);
-	ring_push(flat, l->page, l->passing);
+	ring_push(flat, l->page, l->streaming);
 	word_unlock(&flat->words[l->page]);
 }
 
 static void leave(struct fth_flat *flat, const struct leaving *l)
 {
 	word_set(&flat->words[l->page], WORD_STATE, l->to);
-	stay_leave(flat, l->page);
+	readmission_left(flat, l->page);
 	if (l->to == WORD_FLASH)
-		stay_end(flat, l->page);
+		readmission_gone(flat, l->page);
 	ring_unreserve(&flat->ring);
 	flat_count(flat, l->to == WORD_CACHED ? FTH_FLAT_STAT_DEMOTIONS : FTH_FLAT_STAT_EVICTIONS);
 	if (l->to == WORD_CACHED && is_dirty(flat, l->page))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A model of another machine, for benchmarks: with it each access to the SSD-cache, each promotion and
- * each mapping takes at least as long as there. A device with latencies (delay()) cannot do that: an
- * instruction on a frame, and the update of a page table, are no requests of the device. All zero, as
- * in every region of a user: none.
+ * A model of another machine, for benchmarks: with it each access to the SSD-cache, each promotion
+ * and each mapping takes at least as long as there. A device with latencies (delay()) cannot do
+ * that: an instruction on a frame, and the update of a page table, are no requests of the device.
+ * All zero, as in every region of a user: none.
  */
 #ifndef FATHOM_SRC_FLAT_PAGING_LATENCY_MODEL_H
 #define FATHOM_SRC_FLAT_PAGING_LATENCY_MODEL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transitions of a page between states. The caller holds the lock of the page; other pages that have to make room are locked with
- * a try-lock, never by waiting.
+ * Transitions of a page between states. The caller holds the lock of the page; other pages that
+ * have to make room are locked with a try-lock, never by waiting.
  */
 #include <errno.h>
 #include <sched.h>
@@ -77,7 +77,7 @@ static int clean(struct fth_flat *flat, uint64_t page, const uint8_t *from)
 void move_give_slot(struct fth_flat *flat, uint64_t old, struct flat_slot *slot, uint64_t page)
 {
 	word_set(&flat->words[old], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
-	stay_end(flat, old);
+	readmission_gone(flat, old);
 	directory_replace(&flat->directory, slot, page);
 	flat_count(flat, FTH_FLAT_STAT_EVICTIONS);
 }
@@ -149,7 +149,9 @@ int move_in(struct fth_flat *flat, uint64_t page, struct flat_slot **slot)
 	return rc;
 }
 
-/* Pages that leave DRAM together when it is full: their release costs less than that of each alone. */
+/*
+ * Pages that leave DRAM together when it is full: their release costs less than that of each alone.
+ */
 static unsigned down_many(const struct fth_flat *flat)
 {
 	uint64_t many = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / DOWN_SHARE;
@@ -172,7 +174,7 @@ static int take_place(struct fth_flat *flat)
 }
 
 int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, const void *copy,
-		 bool passing)
+		 bool streaming)
 {
 	uint32_t *word = &flat->words[page];
 	bool writable = word_get(word) & WORD_DIRTY;
@@ -185,14 +187,15 @@ int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, c
 	if (slot)
 		directory_remove(&flat->directory, slot);
 	word_set(word, WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_DRAM);
-	if (!passing)
-		stay_enter(flat, page);
-	ring_push(flat, page, passing);
+	if (!streaming)
+		readmission_enter(flat, page);
+	ring_push(flat, page, streaming);
 	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
 	return 0;
 }
 
-int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store, bool passing)
+int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store,
+	    bool streaming)
 {
 	uint64_t start = latency_start(flat);
 	int rc = take_place(flat);
@@ -202,7 +205,7 @@ int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool s
 	latency_wait(start, flat->model.promote_ns);
 	if (store)
 		set_dirty(flat, page);
-	rc = move_up_from(flat, page, slot, directory_frame(&flat->directory, slot), passing);
+	rc = move_up_from(flat, page, slot, directory_frame(&flat->directory, slot), streaming);
 	if (rc < 0)
 		ring_unreserve(&flat->ring);
 	return rc;
@@ -224,25 +227,25 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
 		return rc;
 	}
 	word_set(&flat->words[page], WORD_STATE | WORD_DIRTY, WORD_DRAM | (store ? WORD_DIRTY : 0));
-	stay_enter(flat, page);
+	readmission_enter(flat, page);
 	ring_push(flat, page, false);
 	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
 	return 0;
 }
 
-/* The page has a place in DRAM; its bytes come to `landing`. */
-static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8_t *landing,
+/* The page has a place in DRAM; its bytes come to `buffer`. */
+static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8_t *buffer,
 			 uint64_t start)
 {
 	const struct flat_latency_model *model = &flat->model;
-	int rc = io_read(flat, page, landing);
+	int rc = io_read(flat, page, buffer);
 
 	if (rc < 0)
 		return rc;
 	latency_wait(start, model->stack_read_ns + model->promote_ns);
 	if (store)
 		set_dirty(flat, page);
-	rc = move_up_from(flat, page, NULL, landing, false);
+	rc = move_up_from(flat, page, NULL, buffer, false);
 	if (rc < 0)
 		word_set(&flat->words[page], WORD_DIRTY, 0);
 	return rc;
@@ -252,24 +255,24 @@ int move_straight(struct fth_flat *flat, uint64_t page, bool store)
 {
 	uint64_t start = latency_start(flat);
 	struct flat_slot *slot;
-	uint8_t *landing;
+	uint8_t *buffer;
 	int rc;
 
 	if (word_state(&flat->words[page]) == WORD_BROKEN)
 		return -ETIMEDOUT;
-	landing = io_take_landing(flat);
-	if (!landing) {
+	buffer = io_take_buffer(flat);
+	if (!buffer) {
 		rc = move_in(flat, page, &slot);
 		return rc < 0 ? rc : move_up(flat, page, slot, store, false);
 	}
 	rc = take_place(flat);
 	if (rc == 0) {
-		rc = read_straight(flat, page, store, landing, start);
+		rc = read_straight(flat, page, store, buffer, start);
 		if (rc < 0)
 			ring_unreserve(&flat->ring);
 	}
 	if (word_state(&flat->words[page]) != WORD_BROKEN) /* else it may still be written to */
-		io_give_landing(flat, landing);
+		io_give_buffer(flat, buffer);
 	return rc;
 }
 

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that move in the background, by a thread of the region: hot pages to DRAM, old ones out of it, pages that a stream
- * will need next, and changed pages of the SSD-cache to the device.
+ * Pages that move in the background, by a thread of the region: hot pages to DRAM, old ones out of
+ * it, pages that a stream will need next, and changed pages of the SSD-cache to the device.
  *
  * The look-aside rule (3.3 of the paper): a page that is on its way to DRAM can be used meanwhile.
  *
- *  1. The thread sets MOVING under the lock of the page, and copies the page without it. Loads and stores go to the SSD-cache.
- *  2. Every store to a page that is MOVING notes the parts that it changes in `stored`, under the lock of the page.
- *  3. With the lock, the thread copies these parts once more, and maps the copy. Nobody stores meanwhile, so that nothing is lost,
- *     and a store is in one part as a whole or noted for all that it touches, so that nothing is torn.
- *  4. A thread that moves the page in another way clears MOVING; the mover then drops its copy. It has one such page at a time.
+ *  1. The thread sets MOVING under the lock of the page, and copies the page without it. Loads and
+ *     stores go to the SSD-cache.
+ *  2. Every store to a page that is MOVING notes the parts that it changes in `stored`, under the
+ *     lock of the page.
+ *  3. With the lock, the thread copies these parts once more, and maps the copy. Nobody stores
+ *     meanwhile, so that nothing is lost, and a store is in one part as a whole or noted for all
+ *     that it touches, so that nothing is torn.
+ *  4. A thread that moves the page in another way clears MOVING; the mover then drops its copy. It
+ *     has one such page at a time.
  *
- * A fault never waits for the thread, but for the lock of a page. If there is too much to do, what was asked for is left
- * undone, which costs time and nothing else.
+ * A fault never waits for the thread, but for the lock of a page. If there is too much to do, what
+ * was asked for is left undone, which costs time and nothing else.
  */
 #include <errno.h>
 #include <limits.h>
@@ -43,23 +47,23 @@
 
 static void wake(struct flat_mover *mover)
 {
-	/* seq_cst, with sleep_until_asked(): either it sees the errand, or this sees it asleep */
+	/* seq_cst, with sleep_until_asked(): either it sees the request, or this sees it asleep */
 	if (__atomic_exchange_n(&mover->asleep, 0, __ATOMIC_SEQ_CST))
 		(void)syscall(SYS_futex, &mover->asleep, FUTEX_WAKE_PRIVATE, 1);
 }
 
-static bool ask(struct fth_flat *flat, const struct flat_errand *errand)
+static bool ask(struct fth_flat *flat, const struct flat_request *request)
 {
 	struct flat_mover *mover = &flat->mover;
 	bool room;
 
 	if (!mover->running || __atomic_load_n(&mover->lost, __ATOMIC_RELAXED))
 		return false;
-	word_lock(&mover->lock);
-	room = mover->used < FLAT_ERRANDS;
+	futex_lock(&mover->lock);
+	room = mover->used < FLAT_REQUESTS;
 	if (room)
-		mover->errands[(mover->head + mover->used++) % FLAT_ERRANDS] = *errand;
-	word_unlock(&mover->lock);
+		mover->requests[(mover->head + mover->used++) % FLAT_REQUESTS] = *request;
+	futex_unlock(&mover->lock);
 	if (room)
 		wake(mover);
 	return room;
@@ -83,7 +87,7 @@ bool mover_ask_up(struct fth_flat *flat, uint64_t page)
 		return true;
 	if (word_get(word) & WORD_ASKED) /* unless the thread does not get to it */
 		return (word_get(word) & WORD_COUNT) >> WORD_COUNT_SHIFT & (IMPATIENCE - 1);
-	if (!ask(flat, &(struct flat_errand){.kind = ERRAND_UP, .first = page}))
+	if (!ask(flat, &(struct flat_request){.kind = REQUEST_UP, .first = page}))
 		return false;
 	word_set(word, WORD_ASKED, WORD_ASKED);
 	return true;
@@ -94,7 +98,7 @@ void mover_ask_clean(struct fth_flat *flat)
 	if (!flat->mover.running ||
 	    __atomic_exchange_n(&flat->mover.cleaning, true, __ATOMIC_RELAXED))
 		return;
-	if (!ask(flat, &(struct flat_errand){.kind = ERRAND_CLEAN}))
+	if (!ask(flat, &(struct flat_request){.kind = REQUEST_CLEAN}))
 		__atomic_store_n(&flat->mover.cleaning, false, __ATOMIC_RELAXED);
 }
 
@@ -117,7 +121,7 @@ void mover_keep_room(struct fth_flat *flat)
 	if (!flat->mover.running || places_free(flat) >= spare_places(flat) / 2 ||
 	    __atomic_exchange_n(&flat->mover.rooming, true, __ATOMIC_RELAXED))
 		return;
-	if (!ask(flat, &(struct flat_errand){.kind = ERRAND_ROOM}))
+	if (!ask(flat, &(struct flat_request){.kind = REQUEST_ROOM}))
 		__atomic_store_n(&flat->mover.rooming, false, __ATOMIC_RELAXED);
 }
 
@@ -262,7 +266,10 @@ static void enter_dram(struct fth_flat *flat, uint64_t page)
 	word_unlock(&flat->words[page]);
 }
 
-/* It was read and stays in the SSD-cache, or on flash if that has no slot: its fault says how far the program is. */
+/*
+ * It was read and stays in the SSD-cache, or on flash if that has no slot: its fault says how far
+ * the program is.
+ */
 static void leave_tripwire(struct fth_flat *flat, uint64_t page, const void *from, int result)
 {
 	struct flat_slot *slot;
@@ -294,8 +301,8 @@ static void map_window(struct fth_flat *flat, struct window *w, uint64_t tripwir
 }
 
 /*
- * Read the next pages of a stream together. All but the middle one are mapped. Transfers overlap, as those of the paper's table of
- * promotions do; mapping is paid for each page.
+ * Read the next pages of a stream together. All but the middle one are mapped. Transfers overlap,
+ * as those of the paper's table of promotions do; mapping is paid for each page.
  */
 static void read_locked(struct fth_flat *flat, uint64_t first, uint64_t pages)
 {
@@ -321,11 +328,11 @@ static void read_ahead(struct fth_flat *flat, uint64_t first, uint64_t pages)
 {
 	if (pages > __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / 8 ||
 	    __atomic_load_n(&flat->mover.lost, __ATOMIC_RELAXED) ||
-	    !word_try_lock(&flat->mover.buffer_lock))
+	    !futex_try_lock(&flat->mover.buffer_lock))
 		return;
 	if (!__atomic_load_n(&flat->mover.lost, __ATOMIC_RELAXED)) /* it is set under this lock */
 		read_locked(flat, first, pages);
-	word_unlock(&flat->mover.buffer_lock);
+	futex_unlock(&flat->mover.buffer_lock);
 }
 
 void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead)
@@ -333,9 +340,9 @@ void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead)
 	if (ahead->now)
 		read_ahead(flat, ahead->first, ahead->pages);
 	else
-		(void)ask(flat, &(struct flat_errand){.kind = ERRAND_AHEAD,
-						      .first = ahead->first,
-						      .pages = ahead->pages});
+		(void)ask(flat, &(struct flat_request){.kind = REQUEST_AHEAD,
+						       .first = ahead->first,
+						       .pages = ahead->pages});
 }
 
 /* ---- clean ---- */
@@ -367,18 +374,18 @@ static void clean_some(struct fth_flat *flat)
 
 /* ---- the thread ---- */
 
-static bool take_errand(struct flat_mover *mover, struct flat_errand *errand)
+static bool take_request(struct flat_mover *mover, struct flat_request *request)
 {
 	bool any;
 
-	word_lock(&mover->lock);
+	futex_lock(&mover->lock);
 	any = mover->used > 0;
 	if (any) {
-		*errand = mover->errands[mover->head];
-		mover->head = (mover->head + 1) % FLAT_ERRANDS;
+		*request = mover->requests[mover->head];
+		mover->head = (mover->head + 1) % FLAT_REQUESTS;
 		mover->used--;
 	}
-	word_unlock(&mover->lock);
+	futex_unlock(&mover->lock);
 	return any;
 }
 
@@ -386,9 +393,9 @@ static bool anything_asked(struct flat_mover *mover)
 {
 	bool any;
 
-	word_lock(&mover->lock);
+	futex_lock(&mover->lock);
 	any = mover->used > 0;
-	word_unlock(&mover->lock);
+	futex_unlock(&mover->lock);
 	return any || __atomic_load_n(&mover->stop, __ATOMIC_RELAXED);
 }
 
@@ -418,25 +425,25 @@ static void keep_spare(struct fth_flat *flat)
 static void *serve(void *raw)
 {
 	struct fth_flat *flat = raw;
-	struct flat_errand errand;
+	struct flat_request request;
 	sigset_t all;
 
 	sigfillset(&all); /* it has no faults; those that are sent are for other threads */
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	io_be_patient();
 	while (!__atomic_load_n(&flat->mover.stop, __ATOMIC_ACQUIRE)) {
-		if (!take_errand(&flat->mover, &errand)) {
+		if (!take_request(&flat->mover, &request)) {
 			sleep_until_asked(&flat->mover);
 			continue;
 		}
 		if (__atomic_load_n(&flat->mover.lost, __ATOMIC_RELAXED))
 			continue;
 		fault_enter();
-		if (errand.kind == ERRAND_UP)
-			move_aside(flat, errand.first);
-		else if (errand.kind == ERRAND_AHEAD)
-			read_ahead(flat, errand.first, errand.pages);
-		else if (errand.kind == ERRAND_CLEAN)
+		if (request.kind == REQUEST_UP)
+			move_aside(flat, request.first);
+		else if (request.kind == REQUEST_AHEAD)
+			read_ahead(flat, request.first, request.pages);
+		else if (request.kind == REQUEST_CLEAN)
 			clean_some(flat);
 		keep_spare(flat);
 		fault_leave();

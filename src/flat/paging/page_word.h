@@ -2,16 +2,19 @@
 /*
  * The word of a page: its state, its lock and its counter in 32 bits.
  *
- * 1. All bits but WAITED and QUEUED change only while the word is LOCKED, by the thread that locked it.
+ * 1. All bits but WAITED and QUEUED change only while the word is LOCKED, by the thread that locked
+ *    it.
  * 2. A thread locks several pages in ascending order, or tries and gives up.
- * 3. Signals other than SIGBUS and SIGSEGV are blocked while a thread holds a lock, so that no handler of the
- *    program waits for a lock of the thread that it interrupted.
+ * 3. Signals other than SIGBUS and SIGSEGV are blocked while a thread holds a lock, so that no
+ *    handler of the program waits for a lock of the thread that it interrupted.
  */
 #ifndef FATHOM_SRC_FLAT_PAGING_PAGE_WORD_H
 #define FATHOM_SRC_FLAT_PAGING_PAGE_WORD_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "flat/paging/futex_lock.h"
 
 enum word_state {
 	WORD_FLASH = 0, /* not in memory */
@@ -22,8 +25,8 @@ enum word_state {
 };
 
 #define WORD_STATE	 0x3u
-#define WORD_LOCKED	 0x4u
-#define WORD_WAITED	 0x8u /* a thread sleeps until the lock is released */
+#define WORD_LOCKED	 FUTEX_LOCKED
+#define WORD_WAITED	 FUTEX_WAITED
 #define WORD_DIRTY	 0x10u
 #define WORD_FRESH	 0x20u /* zero until it is written to the device, whatever that holds */
 #define WORD_PERSIST	 0x40u /* in a persistent range */
@@ -37,13 +40,26 @@ enum word_state {
 #define WORD_EPOCH_SHIFT 24 /* 8 bits: when they were last counted */
 #define WORD_EPOCH	 (0xffu << WORD_EPOCH_SHIFT)
 
-/* LENT is BROKEN and FRESH: ordinary memory lies at its address (donate.c). A page that timed out is never FRESH. */
-#define WORD_LENT (WORD_BROKEN | WORD_FRESH)
+/*
+ * DONATED is BROKEN and FRESH: ordinary memory lies at its address (donate.c). A page that timed
+ * out is never FRESH.
+ */
+#define WORD_DONATED (WORD_BROKEN | WORD_FRESH)
 
-/* Lock; waits. */
-void word_lock(uint32_t *word);
-bool word_try_lock(uint32_t *word);
-void word_unlock(uint32_t *word);
+static inline void word_lock(uint32_t *word)
+{
+	futex_lock(word);
+}
+
+static inline bool word_try_lock(uint32_t *word)
+{
+	return futex_try_lock(word);
+}
+
+static inline void word_unlock(uint32_t *word)
+{
+	futex_unlock(word);
+}
 
 /* By the thread that holds the lock. */
 static inline uint32_t word_get(const uint32_t *word)
@@ -57,9 +73,9 @@ static inline enum word_state word_state(const uint32_t *word)
 }
 
 /* Also without the lock, where it may become so, or cease to be so, at any time. */
-static inline bool word_is_lent(const uint32_t *word)
+static inline bool word_is_donated(const uint32_t *word)
 {
-	return (word_get(word) & (WORD_STATE | WORD_FRESH)) == WORD_LENT;
+	return (word_get(word) & (WORD_STATE | WORD_FRESH)) == WORD_DONATED;
 }
 
 /* Replace the bits in `mask`. WAITED and QUEUED may be changed by others meanwhile. */

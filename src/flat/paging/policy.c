@@ -2,17 +2,20 @@
 /*
  * When does a page move to DRAM?
  *
- * PAPER is Algorithm 1 of FlatFlash with its constants: counters of pages are in the SSD-cache and lost with the
- * slot; the threshold falls while most accesses lead to promotions, and rises while few do. NetAggCnt is directory.counts: the
- * sum for the pages that are in the SSD-cache now. A page that is promoted is no longer one of them.
+ * PAPER is Algorithm 1 of FlatFlash with its constants: counters of pages are in the SSD-cache and
+ * lost with the slot; the threshold falls while most accesses lead to promotions, and rises while
+ * few do. NetAggCnt is directory.counts: the sum for the pages that are in the SSD-cache now. A
+ * page that is promoted is no longer one of them.
  *
- * COUNTERS keeps the count of a page in its word, so that it survives eviction; counts are halved in every epoch, of
- * as many accesses as EPOCH_FACTOR times the pages of the budget. A page moves when its count reaches the threshold.
- * The threshold follows the benefit, which is measured: some pages that reach it stay, as samples, until a page that moved
- * at the same time would have left DRAM again. The accesses that they got meanwhile are what moving them would have saved.
- * If that is less than moving costs, the threshold rises; and also if most pages that move had left DRAM soon before, since they take the
- * places of one another, whatever each would save. If no page reached it in an epoch, it falls. Pages that are used one after the other (stream.c) move at once, and
- * so does every page while places in DRAM are free: nothing has to leave for it.
+ * COUNTERS keeps the count of a page in its word, so that it survives eviction; counts are halved
+ * in every epoch, of as many accesses as EPOCH_FACTOR times the pages of the budget. A page moves
+ * when its count reaches the threshold. The threshold follows the benefit, which is measured: some
+ * pages that reach it stay, as samples, until a page that moved at the same time would have left
+ * DRAM again. The accesses that they got meanwhile are what moving them would have saved. If that
+ * is less than moving costs, the threshold rises; and also if most pages that move had left DRAM
+ * soon before, since they take the places of one another, whatever each would save. If no page
+ * reached it in an epoch, it falls. Pages that are used one after the other (stream.c) move at
+ * once, and so does every page while places in DRAM are free: nothing has to leave for it.
  */
 #include <string.h>
 
@@ -33,7 +36,10 @@
 #define SAMPLE_ENOUGH	   4u  /* times the accesses that pay for a move: no need to see more */
 #define SAMPLES_PER_STEP   4u  /* ended, before the threshold changes by one */
 
-/* What a move to DRAM and back costs, and what an access to the SSD-cache costs, where no model says so. */
+/*
+ * What a move to DRAM and back costs, and what an access to the SSD-cache costs, where no model
+ * says so.
+ */
 #define MOVE_NS	  6000u
 #define ACCESS_NS 2200u
 
@@ -52,7 +58,7 @@ static bool paper_wants(struct fth_flat *flat, struct flat_slot *slot)
 	double ratio;
 	bool promote;
 
-	word_lock(&p->lock);
+	futex_lock(&p->lock);
 	p->accesses++;
 	promote = count == p->threshold;
 	if (promote)
@@ -65,13 +71,16 @@ static bool paper_wants(struct fth_flat *flat, struct flat_slot *slot)
 		if (p->threshold > 1 && promote)
 			p->threshold--;
 	}
-	/* Equal, as in the paper: pages of a large SSD-cache have more accesses than an epoch, and each access would end one. */
+	/*
+	 * Equal, as in the paper: pages of a large SSD-cache have more accesses than an epoch, and
+	 * each access would end one.
+	 */
 	if (p->accesses == PAPER_EPOCH) {
 		p->accesses = __atomic_load_n(&flat->directory.counts, __ATOMIC_RELAXED);
 		p->promoted = 0;
 		p->threshold = PAPER_THRESHOLD;
 	}
-	word_unlock(&p->lock);
+	futex_unlock(&p->lock);
 	return promote;
 }
 
@@ -104,7 +113,10 @@ static uint32_t break_even(const struct fth_flat *flat)
 	return (model->promote_ns + model->map_ns + MOVE_NS + cold - 1) / cold;
 }
 
-/* Most pages that came to DRAM since the last step had left it soon before: they take the places of one another. */
+/*
+ * Most pages that came to DRAM since the last step had left it soon before: they take the places of
+ * one another.
+ */
 static bool is_thrashing(struct fth_flat *flat)
 {
 	struct flat_policy *p = &flat->policy;
@@ -203,7 +215,7 @@ static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, stru
 	struct flat_sample *sample;
 
 	(void)directory_touch(&flat->directory, slot);
-	word_lock(&p->lock);
+	futex_lock(&p->lock);
 	p->counted++;
 	check_epoch(p);
 	check_sample(flat);
@@ -216,12 +228,12 @@ static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, stru
 	} else if (sample)
 		wish = POLICY_STAY;
 	else if (stream)
-		wish = POLICY_UP_PASSING;
+		wish = POLICY_UP_STREAMING;
 	else if (dram_is_free(flat))
 		wish = POLICY_FILL;
 	else if (count >= p->threshold && move_or_sample(flat, page))
 		wish = POLICY_UP;
-	word_unlock(&p->lock);
+	futex_unlock(&p->lock);
 	return wish;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Algorithm 1 of FlatFlash: the sum of the counts in the SSD-cache, epochs, and the threshold that follows from both. */
+/*
+ * Algorithm 1 of FlatFlash: the sum of the counts in the SSD-cache, epochs, and the threshold that
+ * follows from both.
+ */
 #include "fth_test.h"
 
 #include <errno.h>
@@ -46,7 +49,7 @@ static uint64_t sum_of_counts(const struct fth_flat *flat)
 	return sum;
 }
 
-/* However a page leaves the SSD-cache: evicted, promoted, on advice, or forgotten. */
+/* However a page leaves the SSD-cache: evicted, promoted, on advice, or discarded. */
 static void a_page_takes_its_count_along(void **unused)
 {
 	struct fth_flat *flat = open_region("mem:2M", 64 * PAGE, 0);
@@ -62,7 +65,7 @@ static void a_page_takes_its_count_along(void **unused)
 			assert_ok(fth_flat_advise(flat, (void *)(at + page * PAGE), PAGE,
 						  (enum fth_flat_advice)fth_rng_below(&rng, 3)));
 		if (i % 100 == 50)
-			forget_pages(flat, page, page + 1);
+			discard_pages(flat, page, page + 1);
 		assert_int_equal(flat->directory.counts, sum_of_counts(flat));
 	}
 	assert_true(fth_flat_stat(flat, FTH_FLAT_STAT_PROMOTIONS) > 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The library reads pages that the program stores to by plain pointers. Page protection orders the two, which
- * ThreadSanitizer cannot see: such reads stand between these marks.
+ * The library reads pages that the program stores to by plain pointers. Page protection orders the
+ * two, which ThreadSanitizer cannot see: such reads stand between these marks.
  */
 #ifndef FATHOM_SRC_FLAT_PAGING_RACE_H
 #define FATHOM_SRC_FLAT_PAGING_RACE_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How long a page stays in DRAM. Accesses to DRAM are not observed, so the ring knows only which page is the oldest. What is observed is
- * that a page returns soon after its eviction: from the SSD-cache, or from flash within two generations. Eviction then skips the
- * page when it is the oldest: once at first, and 2n + 1 times instead of n whenever the SSD-cache still had it. The count of a page that
- * returns later is reset. This is a generalised CLOCK (A. Smith, 1978) whose reference counts come from returning pages.
+ * How long a page stays in DRAM. Accesses to DRAM are not observed, so the ring knows only which
+ * page is the oldest. What is observed is that a page returns soon after its eviction: from the
+ * SSD-cache, or from flash within two generations. Eviction then skips the page when it is the
+ * oldest: once at first, and 2n + 1 times instead of n whenever the SSD-cache still had it. The
+ * count of a page that returns later is reset. This is a generalised CLOCK (A. Smith, 1978) whose
+ * reference counts come from returning pages.
  *
  * A generation is as many pages as DRAM has places. All fields of a page are under its lock.
  */
@@ -18,22 +20,22 @@
 #define REMEMBERED  2u	 /* generations */
 #define GENERATIONS 127u /* numbers of them, from 1 on, used again and again */
 
-int stay_open(struct fth_flat *flat)
+int readmission_open(struct fth_flat *flat)
 {
-	void *at = mmap(NULL, flat->pages * sizeof(*flat->stays), PROT_READ | PROT_WRITE,
+	void *at = mmap(NULL, flat->pages * sizeof(*flat->readmissions), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return fth_fail(ENOMEM, "flat: no memory for the history of %llu pages",
 				(unsigned long long)flat->pages);
-	flat->stays = at;
+	flat->readmissions = at;
 	return 0;
 }
 
-void stay_close(struct fth_flat *flat)
+void readmission_close(struct fth_flat *flat)
 {
-	if (flat->stays)
-		munmap(flat->stays, flat->pages * sizeof(*flat->stays));
+	if (flat->readmissions)
+		munmap(flat->readmissions, flat->pages * sizeof(*flat->readmissions));
 }
 
 static uint64_t generation(const struct fth_flat *flat)
@@ -43,7 +45,7 @@ static uint64_t generation(const struct fth_flat *flat)
 	return __atomic_load_n(&flat->entered, __ATOMIC_RELAXED) / (limit ? limit : 1);
 }
 
-static bool is_remembered(const struct fth_flat *flat, const struct flat_stay *stay)
+static bool is_remembered(const struct fth_flat *flat, const struct flat_readmission *stay)
 {
 	uint64_t now = generation(flat) % GENERATIONS + 1;
 
@@ -51,9 +53,9 @@ static bool is_remembered(const struct fth_flat *flat, const struct flat_stay *s
 	       (now + GENERATIONS - stay->left_at) % GENERATIONS <= REMEMBERED;
 }
 
-void stay_enter(struct fth_flat *flat, uint64_t page)
+void readmission_enter(struct fth_flat *flat, uint64_t page)
 {
-	struct flat_stay *stay = &flat->stays[page];
+	struct flat_readmission *stay = &flat->readmissions[page];
 	unsigned laps = stay->laps;
 
 	__atomic_fetch_add(&flat->entered, 1, __ATOMIC_RELAXED);
@@ -69,9 +71,9 @@ void stay_enter(struct fth_flat *flat, uint64_t page)
 	stay->laps_left = stay->laps;
 }
 
-bool stay_again(struct fth_flat *flat, uint64_t page)
+bool readmission_skip(struct fth_flat *flat, uint64_t page)
 {
-	struct flat_stay *stay = &flat->stays[page];
+	struct flat_readmission *stay = &flat->readmissions[page];
 
 	if (stay->laps_left == 0)
 		return false;
@@ -79,12 +81,12 @@ bool stay_again(struct fth_flat *flat, uint64_t page)
 	return true;
 }
 
-void stay_leave(struct fth_flat *flat, uint64_t page)
+void readmission_left(struct fth_flat *flat, uint64_t page)
 {
-	flat->stays[page].left_at = (generation(flat) % GENERATIONS + 1) & 0x7f;
+	flat->readmissions[page].left_at = (generation(flat) % GENERATIONS + 1) & 0x7f;
 }
 
-void stay_end(struct fth_flat *flat, uint64_t page)
+void readmission_gone(struct fth_flat *flat, uint64_t page)
 {
-	flat->stays[page].gone = 1;
+	flat->readmissions[page].gone = 1;
 }

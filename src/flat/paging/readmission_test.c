@@ -13,12 +13,12 @@ static int set_up(void **state)
 
 	flat = (struct fth_flat){.pages = PAGES, .ring.limit = PLACES};
 	*state = &flat;
-	return stay_open(&flat);
+	return readmission_open(&flat);
 }
 
 static int tear_down(void **state)
 {
-	stay_close(*state);
+	readmission_close(*state);
 	return 0;
 }
 
@@ -27,29 +27,29 @@ static unsigned laps(struct fth_flat *flat, uint64_t page)
 {
 	unsigned n = 0;
 
-	while (stay_again(flat, page))
+	while (readmission_skip(flat, page))
 		n++;
 	return n;
 }
 
 static void leave(struct fth_flat *flat, uint64_t page, bool to_flash)
 {
-	stay_leave(flat, page);
+	readmission_left(flat, page);
 	if (to_flash)
-		stay_end(flat, page);
+		readmission_gone(flat, page);
 }
 
 static void pass_generations(struct fth_flat *flat, unsigned n)
 {
 	for (unsigned i = 0; i < n * PLACES; i++)
-		stay_enter(flat, PAGES - 1 - i % PLACES);
+		readmission_enter(flat, PAGES - 1 - i % PLACES);
 }
 
 static void a_new_page_is_not_spared(void **state)
 {
 	struct fth_flat *flat = *state;
 
-	stay_enter(flat, 3);
+	readmission_enter(flat, 3);
 	assert_int_equal(laps(flat, 3), 0);
 }
 
@@ -59,10 +59,10 @@ static void returning_doubles_the_laps(void **state)
 	static const unsigned expected[] = {1, 3, 7, 15, 15};
 	struct fth_flat *flat = *state;
 
-	stay_enter(flat, 3);
+	readmission_enter(flat, 3);
 	for (unsigned i = 0; i < 5; i++) {
 		leave(flat, 3, false);
-		stay_enter(flat, 3);
+		readmission_enter(flat, 3);
 		assert_int_equal(laps(flat, 3), expected[i]);
 		assert_int_equal(laps(flat, 3), 0); /* they are used up */
 	}
@@ -72,17 +72,17 @@ static void from_flash_the_laps_stay(void **state)
 {
 	struct fth_flat *flat = *state;
 
-	stay_enter(flat, 3);
+	readmission_enter(flat, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		leave(flat, 3, true);
-		stay_enter(flat, 3);
+		readmission_enter(flat, 3);
 		assert_int_equal(laps(flat, 3), 1);
 	}
 	leave(flat, 3, false);
-	stay_enter(flat, 3);
+	readmission_enter(flat, 3);
 	assert_int_equal(laps(flat, 3), 3);
 	leave(flat, 3, true);
-	stay_enter(flat, 3);
+	readmission_enter(flat, 3);
 	assert_int_equal(laps(flat, 3), 3);
 }
 
@@ -91,15 +91,15 @@ static void a_page_is_forgotten_after_two_generations(void **state)
 	struct fth_flat *flat = *state;
 
 	for (unsigned generations = 0; generations < 120; generations++) {
-		stay_enter(flat, 3);
+		readmission_enter(flat, 3);
 		pass_generations(flat, 3);
 		leave(flat, 3, false);
 		pass_generations(flat, 3);
-		stay_enter(flat, 3); /* no laps, whatever it had */
+		readmission_enter(flat, 3); /* no laps, whatever it had */
 		(void)laps(flat, 3);
 		leave(flat, 3, false);
 		pass_generations(flat, generations);
-		stay_enter(flat, 3);
+		readmission_enter(flat, 3);
 		assert_int_equal(laps(flat, 3), generations <= 2 ? 1 : 0);
 		leave(flat, 3, false);
 		pass_generations(flat, 3);
@@ -111,10 +111,10 @@ static void pages_do_not_share_laps(void **state)
 {
 	struct fth_flat *flat = *state;
 
-	stay_enter(flat, 3);
+	readmission_enter(flat, 3);
 	leave(flat, 3, false);
-	stay_enter(flat, 3);
-	stay_enter(flat, 4);
+	readmission_enter(flat, 3);
+	readmission_enter(flat, 4);
 	assert_int_equal(laps(flat, 4), 0);
 	assert_int_equal(laps(flat, 2), 0);
 	assert_int_equal(laps(flat, 3), 1);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which pages are in DRAM, oldest first. Accesses to them leave no trace, so the oldest goes to the SSD-cache,
- * where its next access is seen. A page that leaves DRAM otherwise stays in its queue until it is the oldest, and has no
- * second entry if it comes back before (WORD_QUEUED).
+ * Which pages are in DRAM, oldest first. Accesses to them leave no trace, so the oldest goes to the
+ * SSD-cache, where its next access is seen. A page that leaves DRAM otherwise stays in its queue
+ * until it is the oldest, and has no second entry if it comes back before (WORD_QUEUED).
  *
- * Pages that a thread uses one after the other have a queue of their own. They are used once, as a rule, and go first while
- * they are more than an eighth of all: a scan does not push out what is used often.
+ * Pages that a thread uses one after the other have a queue of their own. They are used once, as a
+ * rule, and go first while they are more than an eighth of all: a scan does not push out what is
+ * used often.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,13 +32,13 @@ int ring_open(struct flat_ring *ring, uint64_t limit)
 	int rc = queue_open(&ring->staying, limit);
 
 	ring->limit = limit;
-	return rc < 0 ? rc : queue_open(&ring->passing, limit);
+	return rc < 0 ? rc : queue_open(&ring->streaming, limit);
 }
 
 void ring_close(struct flat_ring *ring)
 {
 	free(ring->staying.pages);
-	free(ring->passing.pages);
+	free(ring->streaming.pages);
 }
 
 bool ring_reserve(struct flat_ring *ring)
@@ -83,7 +84,10 @@ static void clear_queued(struct fth_flat *flat, uint64_t page)
 	__atomic_fetch_and(&flat->words[page], ~WORD_QUEUED, __ATOMIC_RELAXED);
 }
 
-/* Pages in DRAM and those with a place fill at most half the room, each with one entry: the others have left. */
+/*
+ * Pages in DRAM and those with a place fill at most half the room, each with one entry: the others
+ * have left.
+ */
 static void compact(struct fth_flat *flat, struct flat_queue *queue)
 {
 	for (uint64_t n = queue->used; n > 0; n--) {
@@ -96,35 +100,36 @@ static void compact(struct fth_flat *flat, struct flat_queue *queue)
 	}
 }
 
-void ring_push(struct fth_flat *flat, uint64_t page, bool passing)
+void ring_push(struct fth_flat *flat, uint64_t page, bool streaming)
 {
 	struct flat_ring *ring = &flat->ring;
-	struct flat_queue *queue = passing ? &ring->passing : &ring->staying;
+	struct flat_queue *queue = streaming ? &ring->streaming : &ring->staying;
 
-	word_lock(&ring->lock);
+	futex_lock(&ring->lock);
 	if (!set_queued(flat, page)) {
 		if (queue->used == queue->room)
 			compact(flat, queue);
 		append(queue, page);
 	}
-	word_unlock(&ring->lock);
+	futex_unlock(&ring->lock);
 }
 
-uint64_t ring_pop(struct fth_flat *flat, bool *passing)
+uint64_t ring_pop(struct fth_flat *flat, bool *streaming)
 {
 	struct flat_ring *ring = &flat->ring;
 	uint64_t page = FLAT_NONE;
 
-	word_lock(&ring->lock);
-	*passing = ring->passing.used > 0 &&
-		   (ring->passing.used > ring->limit / PASSING_SHARE || ring->staying.used == 0);
-	if (*passing)
-		page = take_first(&ring->passing);
+	futex_lock(&ring->lock);
+	*streaming =
+		ring->streaming.used > 0 &&
+		(ring->streaming.used > ring->limit / PASSING_SHARE || ring->staying.used == 0);
+	if (*streaming)
+		page = take_first(&ring->streaming);
 	else if (ring->staying.used > 0)
 		page = take_first(&ring->staying);
 	if (page != FLAT_NONE)
 		clear_queued(flat, page);
-	word_unlock(&ring->lock);
+	futex_unlock(&ring->lock);
 	return page;
 }
 
@@ -151,13 +156,13 @@ int ring_set_limit(struct flat_ring *ring, uint64_t limit)
 {
 	int rc;
 
-	word_lock(&ring->lock);
+	futex_lock(&ring->lock);
 	rc = queue_grow(&ring->staying, limit);
 	if (rc == 0)
-		rc = queue_grow(&ring->passing, limit);
+		rc = queue_grow(&ring->streaming, limit);
 	if (rc == 0)
 		__atomic_store_n(&ring->limit, limit, __ATOMIC_RELAXED);
-	word_unlock(&ring->lock);
+	futex_unlock(&ring->lock);
 	return rc == 0 ? 0
 		       : fth_fail(ENOMEM, "flat: no memory for %llu pages",
 				  (unsigned long long)limit);

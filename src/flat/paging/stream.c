@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that are used one after the other. A table holds, for pages on which a fault would continue a stream, that stream: the
- * page behind the last one, and the page of what was read ahead that was left unmapped to tell how far the program is. Streams of
- * all threads are in one table, so that a program can read several arrays side by side and access others at random in
- * between. Only pages that come from flash begin a stream. Under the lock of the policy.
+ * Pages that are used one after the other. A table holds, for pages on which a fault would continue
+ * a stream, that stream: the page behind the last one, and the page of what was read ahead that was
+ * left unmapped to tell how far the program is. Streams of all threads are in one table, so that a
+ * program can read several arrays side by side and access others at random in between. Only pages
+ * that come from flash begin a stream. Under the lock of the policy.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,8 +19,8 @@
 #define AHEAD_MIN    4u
 #define WINDOW_SHARE 32u
 /*
- * Misses of other pages until a stream is over. Random accesses to a few hundred pages, of which some are on flash, would look like
- * streams otherwise.
+ * Misses of other pages until a stream is over. Random accesses to a few hundred pages, of which
+ * some are on flash, would look like streams otherwise.
  */
 #define PATIENCE_NEW 8u
 #define PATIENCE     64u
@@ -72,10 +73,10 @@ static bool is_last(const struct fth_flat *flat, struct flat_stream *behind, uin
 
 void stream_advise(struct fth_flat *flat, uint64_t first, uint64_t end, bool sequential)
 {
-	word_lock(&flat->policy.lock);
+	futex_lock(&flat->policy.lock);
 	flat->habits[flat->habit_count++ % FLAT_HABITS] =
 		(struct flat_habit){.first = first, .end = end, .sequential = sequential};
-	word_unlock(&flat->policy.lock);
+	futex_unlock(&flat->policy.lock);
 }
 
 /* What was told about a page last, or NULL. */

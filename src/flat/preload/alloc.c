@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * malloc() and its family: large allocations come from the region, all others from the allocator that the program would have used,
- * which is found by dlsym(RTLD_NEXT). In a child of fork() without a region all do; freeing memory of the region has no effect there.
+ * malloc() and its family: large allocations come from the region, all others from the allocator
+ * that the program would have used, which is found by dlsym(RTLD_NEXT). In a child of fork()
+ * without a region all do; freeing memory of the region has no effect there.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -70,7 +71,10 @@ static bool have_next(void)
 	return next.malloc != NULL;
 }
 
-/* Bytes of an allocation of ours; 0 for those of the next allocator, which may have its memory in the region too. */
+/*
+ * Bytes of an allocation of ours; 0 for those of the next allocator, which may have its memory in
+ * the region too.
+ */
 static size_t length_in_region(const void *at)
 {
 	return run_touches((uintptr_t)at, 1) ? heap_length(at, HEAP_MALLOC) : 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls whose buffers are in the region. A long buffer is done in parts, as far as the call allows it: a read or write that is
- * shorter than asked for is made longer by another call only where the kernel would not have stopped either.
+ * System calls whose buffers are in the region. A long buffer is done in parts, as far as the call
+ * allows it: a read or write that is shorter than asked for is made longer by another call only
+ * where the kernel would not have stopped either.
  */
 #include "flat/preload/calls.h"
 
@@ -255,8 +256,9 @@ static long do_buffer(const struct buffer_call *call, const long a[6], run_mask 
 /* ---- futexes ---- */
 
 /*
- * A thread may sleep long, and more threads than a page can be held for may sleep at one page. The kernel looks at the word before
- * it does anything else, and says EFAULT if it is not there: the page is brought in until it has seen it.
+ * A thread may sleep long, and more threads than a page can be held for may sleep at one page. The
+ * kernel looks at the word before it does anything else, and says EFAULT if it is not there: the
+ * page is brought in until it has seen it.
  */
 static long do_futex(const long a[6], run_mask mask)
 {

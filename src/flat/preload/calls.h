@@ -10,9 +10,11 @@
  *	user_copy.c	the program's memory, which may be wrong
  *
  * A call has the memory of the region in one of two ways:
- *  1. Held: the pages are in DRAM and stay there. For calls that do not wait for anybody: regular files and disks.
- *  2. Copied: the kernel uses memory outside the region, and bytes are copied before or after. For calls that may wait for another
- *     thread, process or machine. They take no DRAM from others, however many of them there are and however long they wait.
+ *  1. Held: the pages are in DRAM and stay there. For calls that do not wait for anybody: regular
+ *     files and disks.
+ *  2. Copied: the kernel uses memory outside the region, and bytes are copied before or after. For
+ *     calls that may wait for another thread, process or machine. They take no DRAM from others,
+ *     however many of them there are and however long they wait.
  */
 #ifndef FATHOM_SRC_FLAT_PRELOAD_CALLS_H
 #define FATHOM_SRC_FLAT_PRELOAD_CALLS_H
@@ -34,8 +36,9 @@ struct calls_range {
 };
 
 /*
- * What a call has; ended by calls_end(). A handler of the program may interrupt a call that blocks, and leave it by longjmp(). Then
- * the record stays, with the stack pointer at which it began; the next call of the thread finds and releases it.
+ * What a call has; ended by calls_end(). A handler of the program may interrupt a call that blocks,
+ * and leave it by longjmp(). Then the record stays, with the stack pointer at which it began; the
+ * next call of the thread finds and releases it.
  */
 struct calls_record {
 	uintptr_t sp;
@@ -52,13 +55,19 @@ struct calls_record {
 struct calls_record *calls_begin(void);
 void calls_end(struct calls_record *record);
 /*
- * Hold what of [at, at + length) is in the region. Returns 0, -EFAULT as the kernel for memory that it cannot get, or
- * -EBUSY if others hold so much that it has to be copied.
+ * Hold what of [at, at + length) is in the region. Returns 0, -EFAULT as the kernel for memory that
+ * it cannot get, or -EBUSY if others hold so much that it has to be copied.
  */
 int calls_hold(struct calls_record *record, uintptr_t at, uint64_t length, bool write);
-/* Hold what the arguments point to, in case they are pointers; not argument `but`. Returns 0 or -EFAULT. */
+/*
+ * Hold what the arguments point to, in case they are pointers; not argument `but`. Returns 0 or
+ * -EFAULT.
+ */
 int calls_hold_arguments(struct calls_record *record, const long a[6], int but);
-/* Memory outside the region, for the time of the call; NULL if there is none. Its contents are undefined. */
+/*
+ * Memory outside the region, for the time of the call; NULL if there is none. Its contents are
+ * undefined.
+ */
 void *calls_room(struct calls_record *record, size_t bytes);
 /* The call, as the program would make it. */
 long calls_kernel(long nr, const long a[6], run_mask mask);
@@ -75,8 +84,8 @@ bool calls_go_on(enum calls_more more, const long a[6], bool socket);
 /* Does this descriptor never wait for anybody, as regular files and disks? */
 bool calls_is_file(long fd);
 /*
- * Calls with these flags are not cut: another one would see the same bytes again, or count as one more. Nor are messages with
- * control data, which may come with any of their bytes.
+ * Calls with these flags are not cut: another one would see the same bytes again, or count as one
+ * more. Nor are messages with control data, which may come with any of their bytes.
  */
 #define CALLS_UNCUT (MSG_PEEK | MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN)
 /* How many of `total` bytes are copied and passed to the kernel at a time. */
@@ -98,7 +107,10 @@ struct small {
 	} copies[6];
 };
 bool small_has(long nr);
-/* Copy those that are in the region, and set the arguments to the copies. Returns 0 or a negative errno. */
+/*
+ * Copy those that are in the region, and set the arguments to the copies. Returns 0 or a negative
+ * errno.
+ */
 int small_take(struct calls_record *record, long nr, long a[6], struct small *small);
 /* The same for `bytes` at *argument. */
 int small_copy(struct calls_record *record, size_t bytes, long *argument, struct small *small);

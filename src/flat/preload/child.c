@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork(). If the region is on a scratch file of our own, the child has it as of the fork (flat/fork.h); otherwise, or if that cannot
- * be, the child has no region, and an access to it ends the child with a message.
+ * fork(). If the region is on a scratch file of our own, the child has it as of the fork
+ * (flat/fork.h); otherwise, or if that cannot be, the child has no region, and an access to it ends
+ * the child with a message.
  *
- * The call is made in the handler of SIGSYS, while no other thread is in the library: the child returns from the handler, on its copy of the
- * stack, as its parent does. Locks are taken in this order: actions of signals, heap, gate of the pages.
+ * The call is made in the handler of SIGSYS, while no other thread is in the library: the child
+ * returns from the handler, on its copy of the stack, as its parent does. Locks are taken in this
+ * order: actions of signals, heap, fork barrier.
  */
 #include "flat/preload/run.h"
 
@@ -24,14 +26,17 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-#define CLOSE_GATE_NS UINT64_C(60000000000)
+#define CLOSE_BARRIER_NS UINT64_C(60000000000)
 /* Of struct clone_args, as 64-bit words. */
 #define CLONE3_WORDS 11
 #define CLONE3_STACK 5
 
 static struct flat_fork family;
 
-/* This thread makes a process that shares its table of descriptors (CLONE_FILES): what is closed there is closed here. */
+/*
+ * This thread makes a process that shares its table of descriptors (CLONE_FILES): what is closed
+ * there is closed here.
+ */
 static __thread bool shares_files __attribute__((tls_model("initial-exec")));
 
 /* The child's own figures: those of its parent are its parent's. */
@@ -57,8 +62,8 @@ int child_open(void)
 }
 
 /*
- * In a child without a region. Its addresses stay taken, so that nothing else comes to lie there, and an access is explained. No vector
- * registers: those of the program may still be in use.
+ * In a child without a region. Its addresses stay taken, so that nothing else comes to lie there,
+ * and an access is explained. No vector registers: those of the program may still be in use.
  */
 __attribute__((target("general-regs-only"))) void gate_forked(void)
 {
@@ -141,7 +146,7 @@ long child_make(long nr, const long a[6])
 
 	signals_freeze();
 	end = heap_freeze();
-	quiet = fork_barrier_close(fth_deadline_ns(CLOSE_GATE_NS));
+	quiet = fork_barrier_close(fth_deadline_ns(CLOSE_BARRIER_NS));
 	lift_limit(&limit);
 	has_region = quiet && fork_begin(run.flat, end) == 0;
 	rc = gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls that were caught, by SIGSYS. One that does not use the region is made by the program itself, at a site
- * of the gate, with all registers and with its own signal mask: it can block, be interrupted and restarted, and make
- * children. One that does is made here. Those that would take from us what we need (handlers, masks, descriptors) are
- * carried out as far as they concern the program.
+ * System calls that were caught, by SIGSYS. One that does not use the region is made by the program
+ * itself, at a site of the gate, with all registers and with its own signal mask: it can block, be
+ * interrupted and restarted, and make children. One that does is made here. Those that would take
+ * from us what we need (handlers, masks, descriptors) are carried out as far as they concern the
+ * program.
  */
 #include "flat/preload/run.h"
 
@@ -58,8 +59,8 @@ static void read_call(struct caught *c, void *context)
 /* ---- masks for the time of a call ---- */
 
 /*
- * Such a mask is in force also while a handler of the program runs, so it must not block our signals. `pair`: the argument points to
- * a pointer and a size.
+ * Such a mask is in force also while a handler of the program runs, so it must not block our
+ * signals. `pair`: the argument points to a pointer and a size.
  */
 static long with_mask(struct caught *c, int argument, bool pair)
 {

@@ -21,7 +21,7 @@ static struct {
 	uint32_t lock;
 	struct spans spans;
 	uint32_t virgin;     /* pages from here on were never allocated */
-	uint64_t foreigners; /* pages that are lent, or about to be */
+	uint64_t foreigners; /* pages that are donated, or about to be */
 	uint64_t leaves;
 } heap;
 
@@ -36,26 +36,26 @@ static struct run_before lock_heap(void)
 {
 	struct run_before before = run_enter();
 
-	word_lock(&heap.lock);
+	futex_lock(&heap.lock);
 	return before;
 }
 
 static void unlock_heap(struct run_before before)
 {
-	word_unlock(&heap.lock);
+	futex_unlock(&heap.lock);
 	run_leave(before);
 }
 
 /* The caller is in the library already. */
 uint64_t heap_freeze(void)
 {
-	word_lock(&heap.lock);
+	futex_lock(&heap.lock);
 	return heap.virgin;
 }
 
 void heap_thaw(void)
 {
-	word_unlock(&heap.lock);
+	futex_unlock(&heap.lock);
 }
 
 static uint64_t pages_of(size_t bytes)
@@ -87,7 +87,7 @@ static void count_bytes(void)
 static void use_virgins(uint32_t end)
 {
 	if (end > heap.virgin) {
-		forget_pages(run.flat, heap.virgin, end);
+		discard_pages(run.flat, heap.virgin, end);
 		heap.virgin = end;
 	}
 }
@@ -103,7 +103,7 @@ uint64_t heap_foreign(uint64_t page, uint64_t end, bool foreign)
 {
 	if (__atomic_load_n(&heap.foreigners, __ATOMIC_RELAXED) == 0)
 		return foreign ? end : page;
-	while (page < end && word_is_lent(&run.flat->words[page]) != foreign)
+	while (page < end && word_is_donated(&run.flat->words[page]) != foreign)
 		page++;
 	return page;
 }
@@ -115,8 +115,8 @@ static void drop_pages(uint64_t page, uint64_t end)
 		uint64_t foreign = heap_foreign(page, end, true),
 			 behind = heap_foreign(foreign, end, false);
 
-		forget_pages(run.flat, page, foreign);
-		if (foreign < behind && lend_end(run.flat, foreign, behind) == 0)
+		discard_pages(run.flat, page, foreign);
+		if (foreign < behind && donate_end(run.flat, foreign, behind) == 0)
 			__atomic_fetch_sub(&heap.foreigners, behind - foreign, __ATOMIC_RELAXED);
 		page = behind;
 	}
@@ -247,7 +247,7 @@ void heap_clear(uintptr_t at, size_t length)
 		uint64_t foreign = heap_foreign(page, end, true),
 			 behind = heap_foreign(foreign, end, false);
 
-		forget_pages(run.flat, page, foreign);
+		discard_pages(run.flat, page, foreign);
 		if (foreign < behind)
 			(void)madvise(address_of(foreign), (behind - foreign) * run.page,
 				      MADV_DONTNEED);
@@ -294,7 +294,10 @@ int heap_advise_left(uintptr_t at, size_t length, int advice)
 	return rc;
 }
 
-/* New memory for pages from `first` on, in one piece: the kernel joins neighbours only if they come from neighbours. */
+/*
+ * New memory for pages from `first` on, in one piece: the kernel joins neighbours only if they come
+ * from neighbours.
+ */
 static void drop_memory(uint8_t *memory, uint64_t first, uint64_t page, uint64_t end)
 {
 	if (page < end)
@@ -319,7 +322,7 @@ int heap_leave(uintptr_t at, size_t length, bool keep)
 			break;
 		/* before they are foreign: see heap_foreign() */
 		__atomic_fetch_add(&heap.foreigners, to - from, __ATOMIC_RELAXED);
-		rc = lend_pages(run.flat, from, to, keep, memory + (from - first) * run.page);
+		rc = donate_pages(run.flat, from, to, keep, memory + (from - first) * run.page);
 		if (rc < 0)
 			__atomic_fetch_sub(&heap.foreigners, to - from, __ATOMIC_RELAXED);
 		else

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mmap() and its family. Allocators such as jemalloc, and Python's, get their memory by private anonymous mappings: large ones are
- * made in the region. Calls for mappings in the region are carried out here, and never by the kernel, except for uses
- * that are not plain memory: a range that the program protects, locks or maps something over leaves the region.
+ * mmap() and its family. Allocators such as jemalloc, and Python's, get their memory by private
+ * anonymous mappings: large ones are made in the region. Calls for mappings in the region are
+ * carried out here, and never by the kernel, except for uses that are not plain memory: a range
+ * that the program protects, locks or maps something over leaves the region.
  */
 #include "flat/preload/run.h"
 
@@ -61,7 +62,10 @@ static size_t whole_pages(size_t bytes)
 	return bytes > ADDRESSES ? bytes : (bytes + PAGE - 1) & ~(PAGE - 1);
 }
 
-/* A page of the region may be longer than one of the system: then the range has neighbours in it, which keep their contents. */
+/*
+ * A page of the region may be longer than one of the system: then the range has neighbours in it,
+ * which keep their contents.
+ */
 int memory_leave(uintptr_t at, size_t length, bool keep)
 {
 	length = whole_pages(length);
@@ -196,7 +200,10 @@ int memory_attach(int id, uintptr_t at, int flags)
 	return memory_leave(at, segment.shm_segsz, true);
 }
 
-/* Reserve addresses from `at` on where nothing is mapped; returns their end. What another thread maps there meanwhile stays. */
+/*
+ * Reserve addresses from `at` on where nothing is mapped; returns their end. What another thread
+ * maps there meanwhile stays.
+ */
 static uintptr_t reserve_gap(uintptr_t at, uintptr_t end)
 {
 	size_t step = end - at;
@@ -259,8 +266,8 @@ static int check_remap(const struct remap *r)
 }
 
 /*
- * A mapping moves to an address that the program chose (MREMAP_FIXED), which is ordinary memory then; or its contents move and it stays,
- * empty (MREMAP_DONTUNMAP).
+ * A mapping moves to an address that the program chose (MREMAP_FIXED), which is ordinary memory
+ * then; or its contents move and it stays, empty (MREMAP_DONTUNMAP).
  */
 static long move_mapping(const struct remap *r)
 {
@@ -283,8 +290,8 @@ static long move_mapping(const struct remap *r)
 }
 
 /*
- * The same for what is not the region's any more: a file that the program mapped there, or memory that it protected. The kernel moves it
- * as it is, and its addresses belong to the region again.
+ * The same for what is not the region's any more: a file that the program mapped there, or memory
+ * that it protected. The kernel moves it as it is, and its addresses belong to the region again.
  */
 static long move_left(const struct remap *r)
 {

@@ -16,12 +16,14 @@
  *	run_shared.h	statistics
  *
  * Invariants
- *  1. Nothing here allocates memory by malloc() after start: a fault may come while the program's allocator holds its locks.
- *  2. A thread whose selector is GATE_ALLOW has all signals blocked but those of faults, or is in a handler that has: a handler
- *     of the program never runs with GATE_ALLOW.
- *  3. SIGBUS, SIGSEGV and SIGSYS are never blocked, and their handlers are ours. What the program asked for instead is in
- *     signals.c.
- *  4. A page is either in the region or foreign: ordinary memory that took its place. Foreign pages are never passed to `flat`.
+ *  1. Nothing here allocates memory by malloc() after start: a fault may come while the program's
+ *     allocator holds its locks.
+ *  2. A thread whose selector is GATE_ALLOW has all signals blocked but those of faults, or is in a
+ *     handler that has: a handler of the program never runs with GATE_ALLOW.
+ *  3. SIGBUS, SIGSEGV and SIGSYS are never blocked, and their handlers are ours. What the program
+ *     asked for instead is in signals.c.
+ *  4. A page is either in the region or foreign: ordinary memory that took its place. Foreign pages
+ *     are never passed to `flat`.
  */
 #ifndef FATHOM_SRC_FLAT_PRELOAD_RUN_H
 #define FATHOM_SRC_FLAT_PRELOAD_RUN_H
@@ -80,13 +82,18 @@ static inline void run_count(enum run_count which, uint64_t n)
 	__atomic_fetch_add(&run.shared->counts[which], n, __ATOMIC_RELAXED);
 }
 
-/* Copy the statistics of the region to where others see them, if that is some time ago, or `now`. */
+/*
+ * Copy the statistics of the region to where others see them, if that is some time ago, or `now`.
+ */
 void run_publish(bool now);
 
 /* ---- child.c ---- */
 /* Children of fork() have the region too, if the launcher says so. After the region was opened. */
 int child_open(void);
-/* Can this call, which makes a process with a copy of the memory, be made here? Else the child has no region. */
+/*
+ * Can this call, which makes a process with a copy of the memory, be made here? Else the child has
+ * no region.
+ */
 bool child_can_have_region(long nr, const long a[6]);
 /* Make it. Returns twice, as fork(). */
 long child_make(long nr, const long a[6]);
@@ -188,8 +195,8 @@ int calls_open(void);
  */
 bool calls_touch(long nr, const long a[6]);
 /*
- * Do a system call whose buffers are in the region. The library works (run_enter()); the call itself is made with the
- * signal mask `mask`. Returns what the kernel returned.
+ * Do a system call whose buffers are in the region. The library works (run_enter()); the call
+ * itself is made with the signal mask `mask`. Returns what the kernel returned.
  */
 long calls_do(long nr, const long a[6], run_mask mask);
 /* Copies between our memory and the program's, which may be wrong. Returns 0 or -EFAULT. */
@@ -200,7 +207,10 @@ int calls_put(uintptr_t to, const void *from, size_t length);
 long memory_map(const long a[6], bool ours);
 long memory_unmap(uintptr_t at, size_t length);
 long memory_remap(const long a[6]);
-/* shmat() is about to attach a segment there: what of the range is in the region leaves it. Returns 0 or a negative errno. */
+/*
+ * shmat() is about to attach a segment there: what of the range is in the region leaves it. Returns
+ * 0 or a negative errno.
+ */
 int memory_attach(int id, uintptr_t at, int flags);
 /* shmdt(), for an address of the region. */
 long memory_detach(uintptr_t at);
@@ -211,8 +221,8 @@ bool memory_is_plain(uintptr_t at, size_t length);
 /* The range is to be protected or locked: what of it is in the region leaves it. */
 int memory_leave(uintptr_t at, size_t length, bool keep);
 /*
- * The same for the allocation that has this address, up to 64 MiB to both sides: a stack. The kernel stores the frame of a signal there,
- * also that of a fault.
+ * The same for the allocation that has this address, up to 64 MiB to both sides: a stack. The
+ * kernel stores the frame of a signal there, also that of a fault.
  */
 int memory_leave_around(uintptr_t at);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What `fathom flat run` and the program that it started tell each other: a memfd that both map. The launcher writes the
- * settings before the program starts; the program writes the rest. `fathom flat stat` finds it among the descriptors of a process,
- * by its name.
+ * What `fathom flat run` and the program that it started tell each other: a memfd that both map.
+ * The launcher writes the settings before the program starts; the program writes the rest. `fathom
+ * flat stat` finds it among the descriptors of a process, by its name.
  */
 #ifndef FATHOM_SRC_FLAT_PRELOAD_RUN_SHARED_H
 #define FATHOM_SRC_FLAT_PRELOAD_RUN_SHARED_H

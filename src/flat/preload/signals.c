@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SIGBUS, SIGSEGV and SIGSYS are ours. What the program asks for them is noted here and carried out when such a signal is not of
- * the region: its handler runs with the mask and on the stack that it would have had. All other signals are the kernel's,
- * with a restorer in the gate, and with masks that leave faults unblocked.
+ * SIGBUS, SIGSEGV and SIGSYS are ours. What the program asks for them is noted here and carried out
+ * when such a signal is not of the region: its handler runs with the mask and on the stack that it
+ * would have had. All other signals are the kernel's, with a restorer in the gate, and with masks
+ * that leave faults unblocked.
  */
 #include "flat/preload/run.h"
 
@@ -60,8 +61,9 @@ static void say_error(int rc)
 }
 
 /*
- * A fault on a page that has left the region: of the access before it left, which is to be tried again, or of what the program has
- * there now. The latter comes again, at the same address and with nothing having left meanwhile.
+ * A fault on a page that has left the region: of the access before it left, which is to be tried
+ * again, or of what the program has there now. The latter comes again, at the same address and with
+ * nothing having left meanwhile.
  */
 static bool is_of_foreign_page(int sig, uintptr_t address)
 {
@@ -153,23 +155,23 @@ static struct run_action take_action(int sig)
 	struct run_before before = run_enter();
 	struct run_action action;
 
-	word_lock(&lock);
+	futex_lock(&lock);
 	action = actions[sig];
 	if (action.flags & SA_RESETHAND)
 		actions[sig].handler = SIG_DFL;
-	word_unlock(&lock);
+	futex_unlock(&lock);
 	run_leave(before);
 	return action;
 }
 
 void signals_freeze(void)
 {
-	word_lock(&lock);
+	futex_lock(&lock);
 }
 
 void signals_thaw(void)
 {
-	word_unlock(&lock);
+	futex_unlock(&lock);
 }
 
 void signals_deliver(int sig, siginfo_t *info, void *raw)
@@ -256,11 +258,11 @@ long signals_action(int sig, uintptr_t set, uintptr_t old, size_t size)
 	if (size != sizeof(run_mask) || (set && calls_get(&wanted, set, sizeof(wanted)) < 0))
 		return size != sizeof(run_mask) ? -EINVAL : -EFAULT;
 	if (is_ours(sig)) {
-		word_lock(&lock);
+		futex_lock(&lock);
 		before = actions[sig];
 		if (set && !run_borrowed()) /* such a child becomes another program soon */
 			actions[sig] = wanted;
-		word_unlock(&lock);
+		futex_unlock(&lock);
 	} else {
 		wanted.flags |= SA_RESTORER_;
 		wanted.restorer = gate_restorer;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that wait, and the small things that they point to: times, addresses, masks. The kernel gets copies. Afterwards only the
- * bytes that it has changed are copied back: others may have stored to their neighbours meanwhile.
+ * Calls that wait, and the small things that they point to: times, addresses, masks. The kernel
+ * gets copies. Afterwards only the bytes that it has changed are copied back: others may have
+ * stored to their neighbours meanwhile.
  */
 #include <errno.h>
 #include <string.h>

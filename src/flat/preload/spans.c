@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two-level segregated fit (Masmano et al., TLSF, ECRTS 2004) over pages: free spans are in bins by size, eight bins from one
- * power of two to the next, and a bitmap tells which bins have any. A span of a bin that is large enough is
- * taken, and the rest of it goes back.
+ * Two-level segregated fit (Masmano et al., TLSF, ECRTS 2004) over pages: free spans are in bins by
+ * size, eight bins from one power of two to the next, and a bitmap tells which bins have any. A
+ * span of a bin that is large enough is taken, and the rest of it goes back.
  *
  * Invariants
- * 1. Every page belongs to one span. The nodes of the first and the last page of a span have its size.
+ * 1. Every page belongs to one span. The nodes of the first and the last page of a span have its
+ *    size.
  * 2. No two free spans are neighbours.
- * 3. A free span is in the list of bin_of(its size), and a bit of `filled` is set exactly if the list is not empty.
+ * 3. A free span is in the list of bin_of(its size), and a bit of `filled` is set exactly if the
+ *    list is not empty.
  */
 #include "flat/preload/spans.h"
 
@@ -120,7 +122,10 @@ static uint32_t first_filled(const struct spans *spans, unsigned bin)
 	return SPANS_NONE;
 }
 
-/* Any free span that has so many pages: first from bins where all have, then from the bin below, where some may. */
+/*
+ * Any free span that has so many pages: first from bins where all have, then from the bin below,
+ * where some may.
+ */
 static uint32_t find_free(const struct spans *spans, uint32_t pages)
 {
 	uint32_t found = first_filled(spans, bin_for(pages));

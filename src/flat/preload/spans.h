@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which pages of a region are in use: spans of pages, used or free. A span is found by its first page. Not
- * thread-safe; it calls nothing but mmap(), when it is opened.
+ * Which pages of a region are in use: spans of pages, used or free. A span is found by its first
+ * page. Not thread-safe; it calls nothing but mmap(), when it is opened.
  *
- * The bookkeeping is outside the region, 16 bytes for each page of it; only that of first and last pages of spans is ever touched.
+ * The bookkeeping is outside the region, 16 bytes for each page of it; only that of first and last
+ * pages of spans is ever touched.
  */
 #ifndef FATHOM_SRC_FLAT_PRELOAD_SPANS_H
 #define FATHOM_SRC_FLAT_PRELOAD_SPANS_H
@@ -37,12 +38,16 @@ int spans_open(struct spans *spans, uint32_t pages);
 void spans_close(struct spans *spans);
 
 /*
- * A used span whose first page + `phase` is a multiple of `align`, a power of two; SPANS_NONE if there is none. `phase` is the
- * number of pages that the region's first page lies behind a multiple.
+ * A used span whose first page + `phase` is a multiple of `align`, a power of two; SPANS_NONE if
+ * there is none. `phase` is the number of pages that the region's first page lies behind a
+ * multiple.
  */
 uint32_t spans_alloc(struct spans *spans, uint32_t pages, uint32_t align, uint32_t phase);
 
-/* The used span that has this page; SPANS_NONE if it is free. Takes as long as the span is long, if it is in its middle. */
+/*
+ * The used span that has this page; SPANS_NONE if it is free. Takes as long as the span is long, if
+ * it is in its middle.
+ */
 uint32_t spans_find(const struct spans *spans, uint32_t page);
 
 /* Pages of the used span that begins at `first`; 0 if none does. */

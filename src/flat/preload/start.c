@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Before main(): the region is opened, in the process that `fathom flat run` started and in what it becomes by exec(), and in no
- * other. Settings and errors go through the memfd that the environment names.
+ * Before main(): the region is opened, in the process that `fathom flat run` started and in what it
+ * becomes by exec(), and in no other. Settings and errors go through the memfd that the environment
+ * names.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,13 +40,13 @@ void run_publish(bool now)
 	uint64_t time = fth_now_ns();
 
 	if ((!now && time - __atomic_load_n(&last, __ATOMIC_RELAXED) < PUBLISH_NS) ||
-	    !word_try_lock(&publishing))
+	    !futex_try_lock(&publishing))
 		return;
 	for (int i = 0; i < FTH_FLAT_STAT_COUNT && i < RUN_STATS; i++)
 		__atomic_store_n(&run.shared->flat[i],
 				 fth_flat_stat(run.flat, (enum fth_flat_stat)i), __ATOMIC_RELAXED);
 	__atomic_store_n(&last, time, __ATOMIC_RELAXED);
-	word_unlock(&publishing);
+	futex_unlock(&publishing);
 }
 
 /* ---- settings ---- */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls that are not dispatched to us. Syscall user dispatch (prctl PR_SET_SYSCALL_USER_DISPATCH) raises
- * SIGSYS for every system call of a thread, except from one range of addresses. The gate is that range.
+ * System calls that are not dispatched to us. Syscall user dispatch (prctl
+ * PR_SET_SYSCALL_USER_DISPATCH) raises SIGSYS for every system call of a thread, except from one
+ * range of addresses. The gate is that range.
  *
- * It holds: gate_call(), for our own calls; the restorer of signal handlers; and sites. A site is a system call instruction
- * and a jump back to where the program made the call. The handler of SIGSYS lets the program go on at a site with all its
- * registers, so that clone(), vfork(), rt_sigreturn() and calls that block behave as if they had not been caught.
+ * It holds: gate_call(), for our own calls; the restorer of signal handlers; and sites. A site is a
+ * system call instruction and a jump back to where the program made the call. The handler of SIGSYS
+ * lets the program go on at a site with all its registers, so that clone(), vfork(), rt_sigreturn()
+ * and calls that block behave as if they had not been caught.
  */
 #ifndef FATHOM_SRC_FLAT_PRELOAD_SYSCALL_GATE_H
 #define FATHOM_SRC_FLAT_PRELOAD_SYSCALL_GATE_H
@@ -16,8 +18,9 @@
 #define GATE_BLOCK 1
 
 /*
- * GATE_BLOCK: system calls of this thread outside the gate raise SIGSYS. GATE_ALLOW in threads of the library, and in others while
- * the library works there; all signals but faults are blocked then.
+ * GATE_BLOCK: system calls of this thread outside the gate raise SIGSYS. GATE_ALLOW in threads of
+ * the library, and in others while the library works there; all signals but faults are blocked
+ * then.
  */
 extern __thread volatile uint8_t gate_selector
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -41,8 +44,8 @@ enum gate_kind {
 };
 
 /*
- * The address of the site whose jump leads to `back`; 0 if all sites of this kind are in use. Any thread, also in
- * signal handlers.
+ * The address of the site whose jump leads to `back`; 0 if all sites of this kind are in use. Any
+ * thread, also in signal handlers.
  */
 uintptr_t gate_site(enum gate_kind kind, uintptr_t back);
 

@@ -32,8 +32,8 @@ extern const uint8_t gate_plain_sites[], gate_fork_sites[], gate_share_sites[];
 extern const uint8_t __start_fathom_gate[], __stop_fathom_gate[];
 
 /*
- * In a child RAX is 0 and the stack is the new thread's, or a copy. Only RAX, RCX and R11 may change, as with
- * every system call.
+ * In a child RAX is 0 and the stack is the new thread's, or a copy. Only RAX, RCX and R11 may
+ * change, as with every system call.
  */
 __asm__(".pushsection fathom_gate, \"ax\", @progbits\n"
 	".hidden __start_fathom_gate, __stop_fathom_gate\n"

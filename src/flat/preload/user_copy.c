@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies between our memory and the program's, which may be wrong. Pages of the region are copied by the region, without moving
- * them to DRAM if they are not to be there; all other memory by the kernel, which says so if there is none.
+ * Copies between our memory and the program's, which may be wrong. Pages of the region are copied
+ * by the region, without moving them to DRAM if they are not to be there; all other memory by the
+ * kernel, which says so if there is none.
  */
 #include <errno.h>
 #include <string.h>

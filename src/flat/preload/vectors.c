@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls with vectors of buffers, and messages. A vector is gathered into one copy, or scattered from it, so that a message stays one,
- * however many parts it has. Only files get the parts themselves, if there are few.
+ * Calls with vectors of buffers, and messages. A vector is gathered into one copy, or scattered
+ * from it, so that a message stays one, however many parts it has. Only files get the parts
+ * themselves, if there are few.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -205,7 +206,10 @@ static long copied_part(const struct vector_call *call, const long a[6], uint64_
 	return rc;
 }
 
-/* Up to CALLS_HELD_VECTORS parts from byte `done` on, run.chunk bytes at most, with their pages held. */
+/*
+ * Up to CALLS_HELD_VECTORS parts from byte `done` on, run.chunk bytes at most, with their pages
+ * held.
+ */
 static long held_part(const struct vector_call *call, const long a[6], uint64_t done, run_mask mask,
 		      struct calls_record *record, uint64_t *part)
 {
@@ -244,7 +248,10 @@ static long held_part(const struct vector_call *call, const long a[6], uint64_t 
 	return calls_kernel(call->nr, b, mask);
 }
 
-/* The vectors are read once, as the kernel does it: the copy may change them. Returns the bytes, or a negative errno. */
+/*
+ * The vectors are read once, as the kernel does it: the copy may change them. Returns the bytes, or
+ * a negative errno.
+ */
 static long copy_within(const struct vector_call *call, const long a[6],
 			struct calls_record *record)
 {
@@ -272,7 +279,10 @@ static long copy_within(const struct vector_call *call, const long a[6],
 	return (long)all;
 }
 
-/* process_vm_readv() and process_vm_writev() of this process: the kernel cannot reach cold pages of either side. */
+/*
+ * process_vm_readv() and process_vm_writev() of this process: the kernel cannot reach cold pages of
+ * either side.
+ */
 static long do_within(const struct vector_call *call, const long a[6])
 {
 	struct calls_record *record;
@@ -325,7 +335,10 @@ struct message {
 	struct vector vector;
 };
 
-/* Name and control data are copied to the kernel in any case: a receiver's control data may be read too. */
+/*
+ * Name and control data are copied to the kernel in any case: a receiver's control data may be read
+ * too.
+ */
 static int copy_side(struct calls_record *record, void **side, size_t bytes, bool get)
 {
 	void *theirs = *side;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The system calls that programs make most, in place of the C library's: they need no signal to find out whether a buffer is in the
- * region. Like the C library's they are points where a thread can be cancelled.
+ * The system calls that programs make most, in place of the C library's: they need no signal to
+ * find out whether a buffer is in the region. Like the C library's they are points where a thread
+ * can be cancelled.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -199,7 +200,10 @@ RUN_EXPORT void *mremap(void *at, size_t old, size_t new, int flags, ...)
 
 void *wrap_makecontext(const ucontext_t *context) __attribute__((visibility("hidden")));
 
-/* The stack leaves the region: the kernel stores frames of signals there. Returns the C library's function. */
+/*
+ * The stack leaves the region: the kernel stores frames of signals there. Returns the C library's
+ * function.
+ */
 void *wrap_makecontext(const ucontext_t *context)
 {
 	static void *next;

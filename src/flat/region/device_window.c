@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The window of the device: where it is persistent, the log of persistent ranges is at its beginning; where it is
- * ordinary memory, the rest of it is the SSD-cache.
+ * The window of the device: where it is persistent, the log of persistent ranges is at its
+ * beginning; where it is ordinary memory, the rest of it is the SSD-cache.
  */
 #include <errno.h>
 

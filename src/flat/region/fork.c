@@ -50,7 +50,10 @@ static int lock_slot(int fd, unsigned slot, int command, short type)
 	return command == F_OFD_GETLK && lock.l_type != F_UNLCK;
 }
 
-/* Called with live_lock held. Repeated if a process forks meanwhile: its child may have a slot that was already checked. */
+/*
+ * Called with live_lock held. Repeated if a process forks meanwhile: its child may have a slot that
+ * was already checked.
+ */
 static void look_for_others(struct flat_fork *f)
 {
 	uint64_t live, forks;
@@ -74,11 +77,11 @@ static uint64_t others_in(struct flat_fork *f, uint64_t users)
 	users &= ~bit(f->slot);
 	if (users == 0)
 		return 0;
-	word_lock(&f->live_lock);
+	futex_lock(&f->live_lock);
 	if (f->live_forks != get(&f->shared->forks) || fth_now_ns() - f->live_at > LIVE_NS)
 		look_for_others(f);
 	users &= f->live;
-	word_unlock(&f->live_lock);
+	futex_unlock(&f->live_lock);
 	return users;
 }
 
@@ -125,7 +128,10 @@ uint64_t fork_target(struct fth_flat *flat, uint64_t page)
 
 	if (!f || get(&f->shared->forks) == 0)
 		return block;
-	/* repeated if the users change: one that forks and ends before its liveness is checked leaves a child that was not seen */
+	/*
+	 * repeated if the users change: one that forks and ends before its liveness is checked
+	 * leaves a child that was not seen
+	 */
 	do {
 		users = users_of(f, block);
 		others = users;
@@ -165,10 +171,10 @@ bool fork_give_up(struct fth_flat *flat)
 
 	if (!f || f->slot != 0 || get(&f->shared->forks) == 0)
 		return false;
-	word_lock(&f->live_lock);
+	futex_lock(&f->live_lock);
 	look_for_others(f);
 	live = f->live;
-	word_unlock(&f->live_lock);
+	futex_unlock(&f->live_lock);
 	/* seq_cst: others see it before they can read what is written next */
 	before = __atomic_fetch_or(&f->shared->revoked, live, __ATOMIC_SEQ_CST);
 	return live & ~before;
@@ -218,7 +224,10 @@ int fork_write(struct fth_flat *flat, uint64_t block, const void *from)
 
 /* ---- open ---- */
 
-/* Raw, as below: open() and close() are points where a thread can be cancelled, fork() is none, and locks are held here. */
+/*
+ * Raw, as below: open() and close() are points where a thread can be cancelled, fork() is none, and
+ * locks are held here.
+ */
 static void close_fd(int fd)
 {
 	(void)syscall(SYS_close, fd);
@@ -235,7 +244,10 @@ static int open_again(int fd)
 	return again < 0 ? -errno : again;
 }
 
-/* The next child's descriptor. It has the number of this one's, which is out of the program's way, and is there at the limit too. */
+/*
+ * The next child's descriptor. It has the number of this one's, which is out of the program's way,
+ * and is there at the limit too.
+ */
 static void renew_spare(struct flat_fork *f, int number, bool is_open)
 {
 	int fd = open_again(f->slot_fd);
@@ -307,7 +319,8 @@ static void let_inherit(struct fth_flat *flat, bool inherit)
 	int advice = inherit ? MADV_DOFORK : MADV_DONTFORK;
 
 	(void)madvise(d->frames, d->sets * d->ways * d->page, advice);
-	(void)madvise(flat->landings.memory, FLAT_CHANNELS * (size_t)flat->options.page, advice);
+	(void)madvise(flat->read_buffers.memory, FLAT_CHANNELS * (size_t)flat->options.page,
+		      advice);
 	mover_let_inherit(flat, advice);
 }
 
@@ -368,7 +381,10 @@ int fork_begin(struct fth_flat *flat, uint64_t end)
 	(void)__atomic_and_fetch(&f->shared->revoked, ~bit(f->child_slot), __ATOMIC_SEQ_CST);
 	share_blocks(flat, end);
 	(void)__atomic_add_fetch(&f->shared->forks, 1, __ATOMIC_SEQ_CST);
-	/* given up meanwhile: blocks that it shares may have been overwritten before the child's bits were there */
+	/*
+	 * given up meanwhile: blocks that it shares may have been overwritten before the child's
+	 * bits were there
+	 */
 	if (__atomic_load_n(&f->shared->revoked, __ATOMIC_SEQ_CST) & bit(f->slot)) {
 		(void)lock_slot(f->child_fd, f->child_slot, F_OFD_SETLK, F_UNLCK);
 		f->spare_fd = f->child_fd;
@@ -407,14 +423,14 @@ static int protect_clean(struct fth_flat *flat, uint64_t end)
 	return rc;
 }
 
-/* All of the region but pages that are lent. */
+/* All of the region but donated pages. */
 static int watch_pages(struct fth_flat *flat, uint64_t end)
 {
 	uint64_t from = 0;
 	int rc = 0;
 
 	for (uint64_t page = 0; page < end && rc == 0; page++) {
-		if (!word_is_lent(&flat->words[page]))
+		if (!word_is_donated(&flat->words[page]))
 			continue;
 		if (from < page)
 			rc = map_watch(&flat->map, from, page - from);
@@ -435,7 +451,7 @@ static void forget_others(struct fth_flat *flat, uint64_t end)
 				 WORD_HOLDS | WORD_ASKED | WORD_MOVING | WORD_WAITED | WORD_LOCKED,
 				 0);
 	flat->held = 0;
-	memset(flat->landings.locks, 0, sizeof(flat->landings.locks));
+	memset(flat->read_buffers.locks, 0, sizeof(flat->read_buffers.locks));
 	mover_forked(flat);
 }
 
@@ -444,7 +460,9 @@ int fork_become(struct fth_flat *flat, uint64_t end)
 	struct flat_fork *f = flat->fork;
 	int rc = 0, number = f->child_fd;
 
-	/* the number of the parent's, which is out of the program's way; that one is closed by it */
+	/*
+	 * the number of the parent's, which is out of the program's way; that one is closed by it
+	 */
 	if (dup3(f->child_fd, f->slot_fd, O_CLOEXEC) < 0)
 		rc = -errno;
 	close_fd(f->child_fd); /* which leaves a number for what comes next */

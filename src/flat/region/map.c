@@ -40,7 +40,10 @@ static int open_faults(struct flat_map *map)
 	return 0;
 }
 
-/* A child has no such memory, unless it is to inherit it; no huge page takes memory for its neighbours. */
+/*
+ * A child has no such memory, unless it is to inherit it; no huge page takes memory for its
+ * neighbours.
+ */
 static int advise_memory(const struct flat_map *map, void *at, uint64_t size)
 {
 	if (!map->inherited && madvise(at, size, MADV_DONTFORK) < 0)
@@ -117,8 +120,8 @@ int map_inherit(struct flat_map *map)
 }
 
 /*
- * The numbers of the descriptors stay: they may have been chosen with care. Raw: close() is a point where a thread can be cancelled, and
- * fork() is none.
+ * The numbers of the descriptors stay: they may have been chosen with care. Raw: close() is a point
+ * where a thread can be cancelled, and fork() is none.
  */
 int map_forked(struct flat_map *map)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages from and to the device, by channels that all threads share. A channel whose request timed out is left
- * alone until close: the device may still use the memory.
+ * Pages from and to the device, by channels that all threads share. A channel whose request timed
+ * out is left alone until close: the device may still use the memory.
  */
 #include <errno.h>
 #include <sched.h>
@@ -26,13 +26,16 @@ void io_be_patient(void)
 	patient = true;
 }
 
-/* A disk serves what it has got in its order: a read that a program waits for comes after all writes before it. */
+/*
+ * A disk serves what it has got in its order: a read that a program waits for comes after all
+ * writes before it.
+ */
 static unsigned most_at_once(enum fth_dev_op op)
 {
 	return patient && op == FTH_DEV_WRITE ? WRITE_FEW : FLAT_DEPTH;
 }
 
-static int open_landings(struct fth_flat *flat)
+static int open_read_buffers(struct fth_flat *flat)
 {
 	size_t size = FLAT_CHANNELS * (size_t)flat->options.page;
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -42,25 +45,28 @@ static int open_landings(struct fth_flat *flat)
 		return fth_fail(ENOMEM, "flat: no memory for %zu bytes of page buffers", size);
 	/* requests in flight use it: a child gets no copy, and the parent no new page */
 	(void)madvise(at, size, MADV_DONTFORK);
-	flat->landings.memory = at;
+	flat->read_buffers.memory = at;
 	return 0;
 }
 
-uint8_t *io_take_landing(struct fth_flat *flat)
+uint8_t *io_take_buffer(struct fth_flat *flat)
 {
 	for (unsigned i = 0; i < FLAT_CHANNELS; i++)
-		if (word_try_lock(&flat->landings.locks[i]))
-			return flat->landings.memory + i * (size_t)flat->options.page;
+		if (futex_try_lock(&flat->read_buffers.locks[i]))
+			return flat->read_buffers.memory + i * (size_t)flat->options.page;
 	return NULL;
 }
 
-void io_give_landing(struct fth_flat *flat, const uint8_t *landing)
+void io_give_buffer(struct fth_flat *flat, const uint8_t *buffer)
 {
-	word_unlock(&flat->landings.locks[(size_t)(landing - flat->landings.memory) /
-					  flat->options.page]);
+	futex_unlock(&flat->read_buffers.locks[(size_t)(buffer - flat->read_buffers.memory) /
+					       flat->options.page]);
 }
 
-/* FTH_FLAT_POLL=0: threads that wait for the device sleep at once, and leave the processor to others. */
+/*
+ * FTH_FLAT_POLL=0: threads that wait for the device sleep at once, and leave the processor to
+ * others.
+ */
 static bool wants_polling(void)
 {
 	const char *text = getenv("FTH_FLAT_POLL");
@@ -70,7 +76,7 @@ static bool wants_polling(void)
 
 int io_open(struct fth_flat *flat)
 {
-	int opened = open_landings(flat);
+	int opened = open_read_buffers(flat);
 
 	if (opened < 0)
 		return opened;
@@ -90,13 +96,16 @@ void io_close(struct fth_flat *flat)
 {
 	for (unsigned i = 0; i < FLAT_CHANNELS; i++)
 		fth_dev_chan_close(flat->channels[i].chan);
-	if (flat->landings.memory)
-		munmap(flat->landings.memory, FLAT_CHANNELS * (size_t)flat->options.page);
+	if (flat->read_buffers.memory)
+		munmap(flat->read_buffers.memory, FLAT_CHANNELS * (size_t)flat->options.page);
 }
 
 static struct flat_channel *take_channel(struct fth_flat *flat, uint64_t deadline)
 {
-	/* without a call that might allocate, since a fault may come while the program's allocator works */
+	/*
+	 * without a call that might allocate, since a fault may come while the program's allocator
+	 * works
+	 */
 	static __thread unsigned last __attribute__((tls_model("initial-exec")));
 	struct fth_backoff backoff = {0};
 
@@ -109,7 +118,7 @@ static struct flat_channel *take_channel(struct fth_flat *flat, uint64_t deadlin
 			if (__atomic_load_n(&channel->lost, __ATOMIC_RELAXED))
 				continue;
 			any = true;
-			if (word_try_lock(&channel->lock)) {
+			if (futex_try_lock(&channel->lock)) {
 				last = (last + i) % FLAT_CHANNELS;
 				return channel;
 			}
@@ -121,9 +130,10 @@ static struct flat_channel *take_channel(struct fth_flat *flat, uint64_t deadlin
 }
 
 /*
- * Look for completed requests for a while and let other threads run in between: on a fast device that costs less than a sleep and the
- * interrupt that ends it. The next requests are not polled for if the device took longer, or if another thread kept the processor: the
- * end of a sleep preempts that thread, and the end of a yield does not.
+ * Look for completed requests for a while and let other threads run in between: on a fast device
+ * that costs less than a sleep and the interrupt that ends it. The next requests are not polled for
+ * if the device took longer, or if another thread kept the processor: the end of a sleep preempts
+ * that thread, and the end of a yield does not.
  */
 static int poll_some(struct flat_channel *channel, struct fth_dev_req **done, unsigned n)
 {
@@ -181,8 +191,9 @@ static void lose(struct fth_flat *flat, struct flat_channel *channel, enum fth_d
 }
 
 /*
- * Transfer up to FLAT_DEPTH pages. blocks[i] is where page i is on the device: its number unless the
- * process has forked. Returns how many were transferred, with their results; or a negative errno.
+ * Transfer up to FLAT_DEPTH pages. blocks[i] is where page i is on the device: its number unless
+ * the process has forked. Returns how many were transferred, with their results; or a negative
+ * errno.
  */
 static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
 		    const uint64_t *blocks, void *const *memory, unsigned n, int *results,
@@ -209,7 +220,7 @@ static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *p
 	}
 	for (int i = 0; i < sent; i++)
 		results[i] = channel->reqs[i].result;
-	word_unlock(&channel->lock);
+	futex_unlock(&channel->lock);
 	return sent;
 }
 

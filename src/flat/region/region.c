@@ -160,7 +160,7 @@ static int open_parts(struct fth_flat *flat, uint64_t budget)
 	flat->stats = fth_stats_new(FTH_FLAT_STAT_PAGES_DRAM);
 	rc = flat->stats ? open_words(flat) : -ENOMEM;
 	if (rc == 0)
-		rc = stay_open(flat);
+		rc = readmission_open(flat);
 	if (rc == 0)
 		rc = directory_open(&flat->directory, cache, flat->options.page,
 				    window_frames(flat));
@@ -195,7 +195,7 @@ static void release(struct fth_flat *flat)
 	if (flat->words)
 		munmap(flat->words, flat->pages * sizeof(*flat->words));
 	free(flat->dirty_groups);
-	stay_close(flat);
+	readmission_close(flat);
 	fth_stats_free(flat->stats);
 	window_close(flat);
 	if (flat->owns_dev)

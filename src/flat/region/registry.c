@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The regions of this process. A child of fork() must not handle a fault with the tables of its parent: their userfaultfd maps pages
- * in the parent, and their locks may be held by threads that the child does not have.
+ * The regions of this process. A child of fork() must not handle a fault with the tables of its
+ * parent: their userfaultfd maps pages in the parent, and their locks may be held by threads that
+ * the child does not have.
  *
- *  1. The registry is in memory that the kernel clears in a child (MADV_WIPEONFORK), however the child is made. So the child has no
- *     regions, and its lock is free.
- *  2. `process` counts processes that had regions, from this one's ancestors on: a region belongs to the process whose
- *     number it has. 0: this process has registered nothing yet.
- *  3. Addresses of regions are in `places` too, which a child inherits. They stay reserved in the child: nothing else comes to
- *     lie there, and a pointer of the parent finds no other memory.
+ *  1. The registry is in memory that the kernel clears in a child (MADV_WIPEONFORK), however the
+ *     child is made. So the child has no regions, and its lock is free.
+ *  2. `process` counts processes that had regions, from this one's ancestors on: a region belongs
+ *     to the process whose number it has. 0: this process has registered nothing yet.
+ *  3. Addresses of regions are in `places` too, which a child inherits. They stay reserved in the
+ *     child: nothing else comes to lie there, and a pointer of the parent finds no other memory.
  */
 #include <errno.h>
 #include <pthread.h>

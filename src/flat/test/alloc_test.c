@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fault may come while the program's allocator holds its lock: copying into a block, say, that realloc() moves. So handling a
- * fault must not allocate, on any device. Here malloc() and its family are the test's own, and note calls that are made in the handler.
+ * A fault may come while the program's allocator holds its lock: copying into a block, say, that
+ * realloc() moves. So handling a fault must not allocate, on any device. Here malloc() and its
+ * family are the test's own, and note calls that are made in the handler.
  */
 #include "fth_test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power losses. A program stores numbers that only grow, by plain pointers, on a device that loses its power at a
- * random operation. Whatever is found afterwards is at least as new as the last sync that succeeded, and
- * nothing that was never stored. FTH_LONG_TESTS runs more than 10,000 losses.
+ * Power losses. A program stores numbers that only grow, by plain pointers, on a device that loses
+ * its power at a random operation. Whatever is found afterwards is at least as new as the last sync
+ * that succeeded, and nothing that was never stored. FTH_LONG_TESTS runs more than 10,000 losses.
  */
 #include "fth_test.h"
 

@@ -79,8 +79,8 @@ static struct fth_flat *open_region(struct fth_dev *dev, enum fth_flat_policy po
 }
 
 /*
- * In a child: a region of its own keeps what is stored there, in memory and on the device. Returns 0, or a number that says what is
- * wrong.
+ * In a child: a region of its own keeps what is stored there, in memory and on the device. Returns
+ * 0, or a number that says what is wrong.
  */
 static int use_own_region(const char *uri, unsigned accesses)
 {
@@ -219,7 +219,10 @@ static int use_file(void)
 	return rc;
 }
 
-/* A child that waits for ever for a lock of a thread that it does not have is ended by the time limit of the test. */
+/*
+ * A child that waits for ever for a lock of a thread that it does not have is ended by the time
+ * limit of the test.
+ */
 static void children_of_busy_threads_do_not_wait(void **unused)
 {
 	static struct counter counters[2];
@@ -276,7 +279,10 @@ static bool is_explained(volatile uint8_t *at)
 	return read(ends[0], text, sizeof(text) - 1) > 0 && strstr(text, "child of fork()");
 }
 
-/* Its addresses are nobody else's: not even those of a region of the child, or of a file that it maps. */
+/*
+ * Its addresses are nobody else's: not even those of a region of the child, or of a file that it
+ * maps.
+ */
 static int use_parents_addresses(uint8_t *at)
 {
 	struct fth_flat *flat;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SIGBUS and SIGSEGV that are sent, and are no faults: they reach the program, and no lock is held then. */
+/*
+ * SIGBUS and SIGSEGV that are sent, and are no faults: they reach the program, and no lock is held
+ * then.
+ */
 #include "fth_test.h"
 
 #include <errno.h>
@@ -102,7 +105,10 @@ static void *send_usr1(void *raw)
 	return raw;
 }
 
-/* A handler that leaves a call of the library: it has run where no lock was held, and what is sent later arrives. */
+/*
+ * A handler that leaves a call of the library: it has run where no lock was held, and what is sent
+ * later arrives.
+ */
 static int after_jumps(void)
 {
 	struct fth_flat *flat;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finding areas: all of them, damaged ones with the reason, and a lack of memory that is not damage. */
+/*
+ * Finding areas: all of them, damaged ones with the reason, and a lack of memory that is not
+ * damage.
+ */
 #include "fth_test.h"
 
 #include <errno.h>

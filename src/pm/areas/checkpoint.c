@@ -320,7 +320,10 @@ static uint8_t *record_at(const struct fth_pm_checkpoint *cp, uint32_t group, ui
 	return area_of(cp) + fth_pm_cp_record_at(&cp->header, group, copy, which);
 }
 
-/* The newest record of the copy that verifies; its version is 0 without one. The highest version in those that do not. */
+/*
+ * The newest record of the copy that verifies; its version is 0 without one. The highest version in
+ * those that do not.
+ */
 static uint64_t record_of(const struct fth_pm_checkpoint *cp, uint32_t group, uint32_t copy,
 			  struct fth_pm_cp_record *best)
 {

@@ -229,7 +229,10 @@ static uint8_t *record_at(uint8_t *area, uint64_t copy, uint32_t which)
 					  (uint32_t)copy, which);
 }
 
-/* One damaged record loses nothing. If both are, restore says that this is not the newest checkpoint. */
+/*
+ * One damaged record loses nothing. If both are, restore says that this is not the newest
+ * checkpoint.
+ */
 static void a_lost_version_is_told(void **unused)
 {
 	struct fth_pm *pm = map_again();

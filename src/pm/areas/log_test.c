@@ -322,7 +322,10 @@ static void test_places(void **state)
 	end_pm(pm, memory);
 }
 
-/* A log that is there is opened, a damaged one stays as it is, and only where none was created one is. */
+/*
+ * A log that is there is opened, a damaged one stays as it is, and only where none was created one
+ * is.
+ */
 static void test_open_or_create(void **state)
 {
 	struct fth_pm_log_shape taller = shape;

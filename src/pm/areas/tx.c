@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions: areas, and checks around the undo logs of fathom/detail/pm/tx.h, which has the invariants. */
+/*
+ * Transactions: areas, and checks around the undo logs of fathom/detail/pm/tx.h, which has the
+ * invariants.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,8 +47,9 @@ static bool overlaps_open(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 }
 
 /*
- * An object for the area, whose undo logs are not set up yet. -EBUSY if an open one has a part of it: its transactions may be under way. Other
- * processes cannot map the memory for writing meanwhile.
+ * An object for the area, whose undo logs are not set up yet. -EBUSY if an open one has a part of
+ * it: its transactions may be under way. Other processes cannot map the memory for writing
+ * meanwhile.
  */
 static int tx_new(struct fth_pm *pm, uint64_t at, uint32_t logs, uint64_t log_bytes,
 		  struct fth_pm_tx **out)

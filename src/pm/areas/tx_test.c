@@ -241,7 +241,10 @@ static void damaged_headers_are_found(void **unused)
 	fth_pm_unmap(pm);
 }
 
-/* Transactions that a kill interrupts: data[3] in log 0; data[0] and data[1], then data[2], in log 1. All were 7 and become 8. */
+/*
+ * Transactions that a kill interrupts: data[3] in log 0; data[0] and data[1], then data[2], in log
+ * 1. All were 7 and become 8.
+ */
 static void leave_open(struct fth_pm *pm)
 {
 	uint64_t *data = data_of(pm);
@@ -266,7 +269,10 @@ static void expect_data(struct fth_pm *pm, uint64_t want)
 		assert_int_equal(data_of(pm)[i], want);
 }
 
-/* Every bit of a log's first line and of its entries: with damage nothing is rolled back, neither in this log nor in others. */
+/*
+ * Every bit of a log's first line and of its entries: with damage nothing is rolled back, neither
+ * in this log nor in others.
+ */
 static void damaged_logs_are_not_rolled_back(void **unused)
 {
 	struct fth_pm *pm = map_again();
@@ -350,8 +356,9 @@ static void logs_are_independent(void **unused)
 }
 
 /*
- * A crash before the fence of two entries can tear the first and keep the second. The next transaction of that log must not
- * take the second for its own: what it would undo was committed by another log meanwhile.
+ * A crash before the fence of two entries can tear the first and keep the second. The next
+ * transaction of that log must not take the second for its own: what it would undo was committed by
+ * another log meanwhile.
  */
 static void entries_behind_a_torn_one_are_forgotten(void **state)
 {

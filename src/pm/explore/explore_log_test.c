@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Crashes of logs of both kinds, while entries are inserted, removed and cleared; explore_test.c has all else. */
+/*
+ * Crashes of logs of both kinds, while entries are inserted, removed and cleared; explore_test.c
+ * has all else.
+ */
 #include "fth_test.h"
 
 #include <errno.h>

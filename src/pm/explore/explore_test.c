@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Crashes of everything in this folder that stores into persistent memory: creation, transactions, checkpoints; explore_log_test.c has the entries of
- * logs. Each subject knows the contents after any number of operations; after a crash there must be those of the acknowledged ones, or of one
+ * Crashes of everything in this folder that stores into persistent memory: creation, transactions,
+ * checkpoints; explore_log_test.c has the entries of logs. Each subject knows the contents after
+ * any number of operations; after a crash there must be those of the acknowledged ones, or of one
  * more. With FTH_LONG_TESTS there are more than 100,000 states.
  */
 #include "fth_test.h"

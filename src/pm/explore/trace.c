@@ -197,7 +197,10 @@ static void replay_flush(struct replay *r, const struct pm_event *event, uint64_
 	}
 }
 
-/* What was flushed since the last fence, at event `from`, is certain; stores behind the flush are not. */
+/*
+ * What was flushed since the last fence, at event `from`, is certain; stores behind the flush are
+ * not.
+ */
 static void replay_fence(struct replay *r, uint64_t from, uint64_t to)
 {
 	for (uint64_t e = from; e < to; e++) {
@@ -314,7 +317,10 @@ int pm_states_begin(struct pm_states *states, const struct pm_trace *trace, unsi
 	return 0;
 }
 
-/* Of the values of a word, for state number n of all, or of the random ones: 0 is nothing new, 1 everything. */
+/*
+ * Of the values of a word, for state number n of all, or of the random ones: 0 is nothing new, 1
+ * everything.
+ */
 static uint32_t choose_value(const struct pm_states *states, unsigned i, uint64_t *n,
 			     struct fth_rng *rng)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The explorer itself: it makes exactly the states that the model allows, and finds a fence or flush that is missing. */
+/*
+ * The explorer itself: it makes exactly the states that the model allows, and finds a fence or
+ * flush that is missing.
+ */
 #include "fth_test.h"
 
 #include <stdbool.h>

@@ -24,7 +24,9 @@ struct fth_gpu_pm {
 	struct pm_gpu_scratch *scratch; /* that no checkpoint uses now */
 };
 
-/* GPU memory for the checksums of a checkpoint. A save or restore has one for itself while it runs. */
+/*
+ * GPU memory for the checksums of a checkpoint. A save or restore has one for itself while it runs.
+ */
 struct pm_gpu_scratch {
 	struct pm_gpu_scratch *next;
 	uint64_t *sums;

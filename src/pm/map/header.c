@@ -2,10 +2,10 @@
 /*
  * The header in front of persistent memory.
  *
- * Creation has three steps, each persisted before the next: the word `magic` says that a creation is under
- * way; all other fields are stored; `magic` says that the memory is there. So a crash leaves a
- * blank header, an unfinished creation, or a whole header, and a header with the right magic that does not
- * verify was damaged. Nothing but creation writes to the header.
+ * Creation has three steps, each persisted before the next: the word `magic` says that a creation
+ * is under way; all other fields are stored; `magic` says that the memory is there. So a crash
+ * leaves a blank header, an unfinished creation, or a whole header, and a header with the right
+ * magic that does not verify was damaged. Nothing but creation writes to the header.
  */
 #include <errno.h>
 #include <inttypes.h>

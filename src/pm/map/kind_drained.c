@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any device URI. The memory is a memfd, read from the device at map time; write_back.c writes it. A memfd, since
- * CUDA can register it.
+ * Any device URI. The memory is a memfd, read from the device at map time; write_back.c writes it.
+ * A memfd, since CUDA can register it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +138,10 @@ static int allocate_file(int fd, uint64_t length)
 	return ftruncate(fd, (off_t)length) == 0 ? 0 : -errno;
 }
 
-/* Under the lock, all blocks of a new file: a full disk is an error now, and not of a later persist. */
+/*
+ * Under the lock, all blocks of a new file: a full disk is an error now, and not of a later
+ * persist.
+ */
 static int size_file(struct fth_pm *pm, const char *path, uint64_t length)
 {
 	int fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0), rc = 0;
@@ -194,8 +197,8 @@ static int check_begun(const struct fth_pm *pm, const struct pm_request *request
 }
 
 /*
- * The lock comes first: while it is held, no process that uses these locks removes the file, so the device opens the file
- * that is locked.
+ * The lock comes first: while it is held, no process that uses these locks removes the file, so the
+ * device opens the file that is locked.
  */
 static int open_device(struct fth_pm *pm, const struct pm_request *request)
 {
@@ -227,8 +230,8 @@ static int check_device(const struct fth_dev_info *info)
 }
 
 /*
- * As much as the header says, or is asked for, and not all of a large device: what is behind is neither
- * read nor written. A creation that was interrupted has written to the header only.
+ * As much as the header says, or is asked for, and not all of a large device: what is behind is
+ * neither read nor written. A creation that was interrupted has written to the header only.
  */
 static int drained_length(struct fth_pm *pm, const struct pm_request *request)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of the process in the role of persistent memory, for the crash explorer and other tests. */
+/*
+ * Memory of the process in the role of persistent memory, for the crash explorer and other tests.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pmem:PATH. A file that libpmem maps: on a DAX file system its bytes are persistent memory, and persist writes lines of
- * the processor's caches back. libpmem says whether that is so, and whether the caches are durable themselves (eADR).
- * It is loaded when the first such name is used.
+ * pmem:PATH. A file that libpmem maps: on a DAX file system its bytes are persistent memory, and
+ * persist writes lines of the processor's caches back. libpmem says whether that is so, and whether
+ * the caches are durable themselves (eADR). It is loaded when the first such name is used.
  *
- * pmem:PATH?force=1 does the same on any file. That makes nothing durable but what the page cache keeps when the
- * process ends; it is there to test the path.
+ * pmem:PATH?force=1 does the same on any file. That makes nothing durable but what the page cache
+ * keeps when the process ends; it is there to test the path.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,8 +50,8 @@ static int load_libpmem(struct libpmem *lib)
 }
 
 /*
- * Open and lock. Between the two another process may remove the file, and create another: then the path is opened
- * again. Ends: in each round another process has removed a file.
+ * Open and lock. Between the two another process may remove the file, and create another: then the
+ * path is opened again. Ends: in each round another process has removed a file.
  */
 static int pmem_open_locked(const char *path, int flags, int *fd)
 {

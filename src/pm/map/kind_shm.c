@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm:NAME. POSIX shared memory: stores survive the process as soon as they are made, since the pages belong to the
- * kernel. An flock() on the segment keeps others out.
+ * shm:NAME. POSIX shared memory: stores survive the process as soon as they are made, since the
+ * pages belong to the kernel. An flock() on the segment keeps others out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,8 +51,8 @@ static int shm_lock(int fd, bool exclusive)
 }
 
 /*
- * Open and lock. Between the two the segment may be removed by somebody else: then the name is opened again. Ends: each round
- * means that another process has removed a segment.
+ * Open and lock. Between the two the segment may be removed by somebody else: then the name is
+ * opened again. Ends: each round means that another process has removed a segment.
  */
 static int shm_open_locked(const char *path, int flags, int *fd)
 {
@@ -71,8 +71,8 @@ static int shm_open_locked(const char *path, int flags, int *fd)
 }
 
 /*
- * Under the lock: give a new segment its size. Its pages are allocated: a store into a full tmpfs would raise
- * SIGBUS.
+ * Under the lock: give a new segment its size. Its pages are allocated: a store into a full tmpfs
+ * would raise SIGBUS.
  */
 static int shm_allocate(struct fth_pm *pm, const struct pm_request *request)
 {

@@ -7,9 +7,10 @@
  *	owner.c		the process that mapped it, and its children
  *	remove.c	removing by name
  *
- * The other folders: persist/ makes stores durable (persist.c on the CPU; write_back.c writes drained
- * memory to its device; control_block.c has the memory that both share), areas/ has logs, transactions and
- * checkpoints in such memory, gpu/ the same for kernels, explore/ the crash explorer.
+ * The other folders: persist/ makes stores durable (persist.c on the CPU; write_back.c writes
+ * drained memory to its device; control_block.c has the memory that both share), areas/ has logs,
+ * transactions and checkpoints in such memory, gpu/ the same for kernels, explore/ the crash
+ * explorer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -101,8 +102,8 @@ static int settle_header(struct fth_pm *pm, const struct pm_request *request, ui
 }
 
 /*
- * A killed process may have left bytes that can be read and are not persistent yet. The process that maps the memory acts on them, so they
- * become persistent first.
+ * A killed process may have left bytes that can be read and are not persistent yet. The process
+ * that maps the memory acts on them, so they become persistent first.
  */
 static int settle_memory(struct fth_pm *pm)
 {
@@ -269,7 +270,10 @@ int pm_map_kind(const struct pm_kind *kind, void *memory, uint64_t length,
 	return map_new(pm, &request, options, out);
 }
 
-/* In a child of fork(): the device, with its channel, is the parent's, and so is the thread that serves. They are leaked here. */
+/*
+ * In a child of fork(): the device, with its channel, is the parent's, and so is the thread that
+ * serves. They are leaked here.
+ */
 static void leave_device(struct fth_pm *pm)
 {
 	pm->write_back = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which process mapped the memory. A child of fork() has the objects, but not the threads that use the device, and two processes on one
- * channel would take each other's completions: so devices, and the volatile state of logs and transactions, belong to the process that
- * mapped the memory.
+ * Which process mapped the memory. A child of fork() has the objects, but not the threads that use
+ * the device, and two processes on one channel would take each other's completions: so devices, and
+ * the volatile state of logs and transactions, belong to the process that mapped the memory.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,10 @@
 #include "fathom/base/error.h"
 #include "pm/pm_internal.h"
 
-/* Forks between this process and the first one that mapped memory. Changes in a new child only, before it has a second thread. */
+/*
+ * Forks between this process and the first one that mapped memory. Changes in a new child only,
+ * before it has a second thread.
+ */
 static unsigned forks;
 
 static void count_fork(void)

@@ -8,7 +8,10 @@
 #include "pm/map/header.h"
 #include "pm/pm_internal.h"
 
-/* Nothing that is not ours is removed. -EBADMSG for a damaged header: such memory is removed by hand. */
+/*
+ * Nothing that is not ours is removed. -EBADMSG for a damaged header: such memory is removed by
+ * hand.
+ */
 static int look(const char *name)
 {
 	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
@@ -22,7 +25,10 @@ static int look(const char *name)
 	return rc;
 }
 
-/* From the first byte on: whether a creation that was interrupted left it. It has allocated zeroes, and then written to the header. */
+/*
+ * From the first byte on: whether a creation that was interrupted left it. It has allocated zeroes,
+ * and then written to the header.
+ */
 static bool is_unfinished(int fd)
 {
 	uint64_t words[512];

@@ -5,18 +5,21 @@
  *
  * Invariants, beside those of the control block (fathom/detail/pm/view.h):
  *
- *	1. At most one thread is in a round (`busy`, under `lock`): it alone uses the channel, the slots and
- *	   the fields that begin with round_. The lock is not held while it waits for the device.
- *	2. A persisting thread that finds nobody in a round makes one itself; so one thread alone pays no
- *	   wake-up. Those that come meanwhile wait, and one of them makes the next round for all.
- *	3. A page is copied before it is written, word by word: the device sees bytes that do not change, and no
- *	   word of 8 bytes is torn.
+ *	1. At most one thread is in a round (`busy`, under `lock`): it alone uses the channel, the
+ *	   slots and the fields that begin with round_. The lock is not held while it waits for
+ *	   the device.
+ *	2. A persisting thread that finds nobody in a round makes one itself; so one thread alone
+ *	   pays no wake-up. Those that come meanwhile wait, and one of them makes the next round
+ *	   for all.
+ *	3. A page is copied before it is written, word by word: the device sees bytes that do not
+ *	   change, and no word of 8 bytes is torn.
  *	4. A failed write or flush is for good: marks were taken, and nobody knows what the device
  *	   holds. `error` is set, and no round begins after it.
  *	5. A slot whose request is in flight is not touched.
  *
- * A round with few pages costs as much as one with many. Threads that waited in the last one come back soon: so who begins a
- * round lets them mark their pages first, for a part of the time that a round takes (linger).
+ * A round with few pages costs as much as one with many. Threads that waited in the last one come
+ * back soon: so who begins a round lets them mark their pages first, for a part of the time that a
+ * round takes (linger).
  *
  * The server is a thread for GPUs, which cannot make a round themselves: it polls `wanted`.
  */
@@ -369,7 +372,10 @@ static void serve_once(struct fth_pm *pm)
 {
 	struct pm_write_back *w = pm->write_back;
 
-	/* Invariant 4 of the control block: cleared before the round begins. acqrel: what was marked before. */
+	/*
+	 * Invariant 4 of the control block: cleared before the round begins. acqrel: what was
+	 * marked before.
+	 */
 	fth_xchg_acqrel_sys64(&pm->view.control->wanted, 0);
 	pthread_mutex_lock(&w->lock);
 	wait_served(pm, pm->view.control->begun);
@@ -469,7 +475,9 @@ int pm_write_back_close(struct fth_pm *pm)
 		if (reap_requests(w, 1) == -ETIMEDOUT)
 			break;
 	if (fth_dev_chan_in_flight(w->chan) > 0) {
-		/* The device may still read the slots: they, the channel and the device are leaked. */
+		/*
+		 * The device may still read the slots: they, the channel and the device are leaked.
+		 */
 		pm->write_back = NULL;
 		pm->owns_dev = false;
 		return rc < 0 ? rc : -ETIMEDOUT;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power losses of the device behind drained memory. Threads store numbers that only grow and persist them; and a bank makes transactions. After the
- * power is back, nothing that a persist acknowledged is missing, nothing is there that was never stored, and no transaction is there in
+ * Power losses of the device behind drained memory. Threads store numbers that only grow and
+ * persist them; and a bank makes transactions. After the power is back, nothing that a persist
+ * acknowledged is missing, nothing is there that was never stored, and no transaction is there in
  * part. FTH_LONG_TESTS runs thousands of losses.
  */
 #include "fth_test.h"
@@ -223,7 +224,10 @@ static void flip_on_device(struct fth_dev *dev, uint64_t at, unsigned bit)
 	assert_ok(fth_dev_write(dev, page, sizeof(page), at / 4096 * 4096, FTH_DEV_TIMEOUT));
 }
 
-/* The program ends inside a transaction, of which a changed range is on the device. A bit of its undo entry flips there. */
+/*
+ * The program ends inside a transaction, of which a changed range is on the device. A bit of its
+ * undo entry flips there.
+ */
 static void damaged_undo_entries_are_found(void **unused)
 {
 	uint64_t entry = FTH_PM_HEADER + (sizeof(struct bank) + 4095) / 4096 * 4096 + 64 + 64;

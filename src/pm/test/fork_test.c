@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Children of fork(): what they may do with memory that the parent mapped, and that the parent does not notice it. */
+/*
+ * Children of fork(): what they may do with memory that the parent mapped, and that the parent does
+ * not notice it.
+ */
 #include "fth_test.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Mapping, persisting and mapping again, for every kind that this machine has; and what is refused. */
+/*
+ * Mapping, persisting and mapping again, for every kind that this machine has; and what is refused.
+ */
 #include "fth_test.h"
 
 #include <errno.h>
@@ -192,7 +194,10 @@ static int map_and_remove(const char *name, unsigned *inside)
 	return wrong;
 }
 
-/* Processes that create and remove the same name: the memory that is mapped is the one that is locked. */
+/*
+ * Processes that create and remove the same name: the memory that is mapped is the one that is
+ * locked.
+ */
 static void race_of_processes(const char *name)
 {
 	unsigned *inside =
@@ -343,7 +348,10 @@ static void damage_is_found_and_kept(void **unused)
 
 #define LEFT 5
 
-/* What a creation may leave: nothing in it, a part of its zeroes, all of them, the first word, and a part of the header. */
+/*
+ * What a creation may leave: nothing in it, a part of its zeroes, all of them, the first word, and
+ * a part of the header.
+ */
 static size_t make_left(unsigned what, uint8_t *to)
 {
 	static const uint64_t creating = PM_HEADER_CREATING;

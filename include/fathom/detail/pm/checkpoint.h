@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checkpoints: the layout of their area and its checksums, for CPU and GPU. fathom/pm/checkpoint.h is the interface.
+ * Checkpoints: the layout of their area and its checksums, for CPU and GPU. fathom/pm/checkpoint.h
+ * is the interface.
  *
  *	page 0		header: magic, version, number of groups, capacity of a group
  *	from page 1	records, 64 bytes each, that of group g and copy c at (2 g + c) * 64; whole pages
@@ -9,16 +10,19 @@
  *
  * Invariants:
  *
- *	1. The checkpoint of a group is the copy whose record has the highest version among those with a check that matches. Of a copy's
- *	   two records one is enough.
- *	2. A save writes the other copy, persists it, then writes that copy's records and persists them, both with one fence. So at any time the
- *	   checkpoint's copy and records are whole. A torn record does not verify; if both are torn, the other copy counts.
- *	3. After a save has returned, damage to one record leaves the other. A copy with two records that do not verify, of which one
- *	   has the version after the checkpoint's, was being saved when the program ended, or both of its records are damaged.
+ *	1. The checkpoint of a group is the copy whose record has the highest version among those
+ *	   with a check that matches. Of a copy's two records one is enough.
+ *	2. A save writes the other copy, persists it, then writes that copy's records and persists
+ *	   them, both with one fence. So at any time the checkpoint's copy and records are whole.
+ *	   A torn record does not verify; if both are torn, the other copy counts.
+ *	3. After a save has returned, damage to one record leaves the other. A copy with two
+ *	   records that do not verify, of which one has the version after the checkpoint's, was
+ *	   being saved when the program ended, or both of its records are damaged.
  *
- * The checksum of data is the sum over its words of 8 bytes of fth_pm_cp_word(number of the word, word): many threads can add their
- * parts in any order. The bytes of a group's buffers lie behind each other, each from a multiple of 4096 on (block by block); the rest of a
- * buffer's last block counts as zeroes.
+ * The checksum of data is the sum over its words of 8 bytes of fth_pm_cp_word(number of the word,
+ * word): many threads can add their parts in any order. The bytes of a group's buffers lie behind
+ * each other, each from a multiple of 4096 on (block by block); the rest of a buffer's last block
+ * counts as zeroes.
  */
 #ifndef FATHOM_DETAIL_PM_CHECKPOINT_H
 #define FATHOM_DETAIL_PM_CHECKPOINT_H
@@ -56,7 +60,10 @@ FTH_HD uint64_t fth_pm_cp_word(uint64_t number, uint64_t word)
 	return fth_mix64(word ^ (number * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du));
 }
 
-/* The sum of `bytes` bytes at `from`, which begin at word `number` of the group's data; the last word is filled with zeroes. */
+/*
+ * The sum of `bytes` bytes at `from`, which begin at word `number` of the group's data; the last
+ * word is filled with zeroes.
+ */
 FTH_HD uint64_t fth_pm_cp_sum(uint64_t number, const void *from, uint64_t bytes)
 {
 	const uint8_t *at = (const uint8_t *)from;
@@ -143,8 +150,9 @@ struct fth_pm_cp_plan {
 	const struct fth_pm_cp_buffer *buffers;
 	uint32_t count;
 	/*
-	 * Checksums of the blocks of this copy, fth_pm_cp_sum() of each, by number of the block. `known` says whether they are
-	 * valid: then a block whose checksum is the same need not be written. A save has to set all of them.
+	 * Checksums of the blocks of this copy, fth_pm_cp_sum() of each, by number of the block.
+	 * `known` says whether they are valid: then a block whose checksum is the same need not be
+	 * written. A save has to set all of them.
 	 */
 	uint64_t *sums;
 	uint32_t known;
@@ -155,9 +163,10 @@ struct fth_pm_cp_plan {
 FTH_BEGIN_DECLS
 
 /*
- * Begin a save; flags as fth_pm_checkpoint_save(). The caller writes the data, sets plan->sums, flushes what it has written (by its own view), and calls
- * commit, which makes the fence and writes the record. `written` is the number of bytes that the caller wrote. Without a commit the
- * last checkpoint stays.
+ * Begin a save; flags as fth_pm_checkpoint_save(). The caller writes the data, sets plan->sums,
+ * flushes what it has written (by its own view), and calls commit, which makes the fence and writes
+ * the record. `written` is the number of bytes that the caller wrote. Without a commit the last
+ * checkpoint stays.
  */
 int fth_pm_checkpoint_plan_save(struct fth_pm_checkpoint *cp, uint32_t group, uint32_t flags,
 				struct fth_pm_cp_plan *plan);
@@ -165,9 +174,9 @@ int fth_pm_checkpoint_commit(struct fth_pm_checkpoint *cp, const struct fth_pm_c
 			     uint64_t written);
 
 /*
- * Begin a restore. The caller computes the sums of all blocks, compares their sum with plan->sum, copies the data, and returns
- * plan->result. It may set plan->sums, and says by verified that it has set them and that they match, so that the next save into this
- * copy is incremental.
+ * Begin a restore. The caller computes the sums of all blocks, compares their sum with plan->sum,
+ * copies the data, and returns plan->result. It may set plan->sums, and says by verified that it
+ * has set them and that they match, so that the next save into this copy is incremental.
  */
 int fth_pm_checkpoint_plan_restore(struct fth_pm_checkpoint *cp, uint32_t group,
 				   struct fth_pm_cp_plan *plan);

@@ -14,8 +14,8 @@
  *	   its words may survive; then the check word does not match, except in one case of 2^31.
  *	2. Entry n + 1 of a thread or partition is stored after the fence of entry n. So a crash
  *	   leaves a prefix of what was inserted, with all entries whose insertion had returned.
- *	3. Clearing adds one to the epoch. Complete entries of other epochs never match, since the epoch
- *	   is added to a sum of all the rest.
+ *	3. Clearing adds one to the epoch. Complete entries of other epochs never match, since the
+ *	   epoch is added to a sum of all the rest.
  *	4. A check word is never 0: memory that is zeroed holds no entry, and 0 removes one.
  *	5. After the last entry there is no other one of this epoch with a matching check word:
  *	   removal goes from the end.

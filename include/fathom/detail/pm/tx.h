@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transactions: the layout of their area, and the steps of an undo log, for CPU and GPU. fathom/pm/tx.h
- * is the interface.
+ * Transactions: the layout of their area, and the steps of an undo log, for CPU and GPU.
+ * fathom/pm/tx.h is the interface.
  *
  *	area	header of 64 bytes, then undo logs of log_bytes each
  *	log	a line with `sequence` and `fenced`, then the entries, one after the other
@@ -13,20 +13,20 @@
  *	   whose entries have the log's sequence and a matching check. Anything after them is old or
  *	   torn, unless `fenced` covers it: then it is damaged.
  *	2. Bytes are changed only after the entry with their old contents is persistent.
- *	3. The sequence is incremented when the new bytes (commit) or the old ones (abort, recovery)
- *	   are persistent. From then on the entries are void. It is one word, so it is never torn, and
- *	   carries a check of its own.
+ *	3. The sequence is incremented when the new bytes (commit) or the old ones (abort,
+ *	   recovery) are persistent. From then on the entries are void. It is one word, so it is
+ *	   never torn, and carries a check of its own.
  *	4. `fenced` says up to where the entries of a sequence were persistent. It is stored after
  *	   their fence, so it never covers a torn entry; and before the caller changes the bytes of
  *	   these entries.
  *
- * `fenced` has no fence of its own: it becomes persistent with the log's next one, at the latest with
- * that of commit which writes the new bytes. A crash during that one may keep new bytes and lose
- * `fenced`: then a damaged entry of the last fence passes for a torn one.
+ * `fenced` has no fence of its own: it becomes persistent with the log's next one, at the latest
+ * with that of commit which writes the new bytes. A crash during that one may keep new bytes and
+ * lose `fenced`: then a damaged entry of the last fence passes for a torn one.
  *
  * Recovery restores the old bytes of open transactions, last entry first, and can itself be
- * interrupted: until the sequence is incremented it does the same again. `salt` is part of each check: entries that an earlier area left in the same place
- * do not verify.
+ * interrupted: until the sequence is incremented it does the same again. `salt` is part of each
+ * check: entries that an earlier area left in the same place do not verify.
  */
 #ifndef FATHOM_DETAIL_PM_TX_H
 #define FATHOM_DETAIL_PM_TX_H
@@ -36,7 +36,10 @@
 
 #define FTH_PM_TX_MAGIC	  0x317874706d687466u /* "fthmptx1" */
 #define FTH_PM_TX_VERSION 2u
-/* Stored sequences are multiples of it. It is a prime with the primitive root 2: no one or two flipped bits make another multiple. */
+/*
+ * Stored sequences are multiples of it. It is a prime with the primitive root 2: no one or two
+ * flipped bits make another multiple.
+ */
 #define FTH_PM_TX_CODE 4093u
 
 struct fth_pm_tx_header {
@@ -122,7 +125,10 @@ FTH_HD struct fth_pm_tx_line *fth_pm_tx_line_(const struct fth_pm_undo *log)
 	return (struct fth_pm_tx_line *)(void *)log->at;
 }
 
-/* The mark for entries up to byte `end` of a log: their sequence, and the end in lines. A log has 2^34 lines at most. */
+/*
+ * The mark for entries up to byte `end` of a log: their sequence, and the end in lines. A log has
+ * 2^34 lines at most.
+ */
 FTH_HD uint64_t fth_pm_tx_fenced_(uint64_t sequence, uint64_t end)
 {
 	return sequence << 34 | end / FTH_PM_LINE;
@@ -236,7 +242,10 @@ FTH_HD int fth_pm_undo_commit(struct fth_pm_undo *log)
 	return fth_pm_undo_end_(log);
 }
 
-/* Put the old bytes back, last entry first: of a range that was added twice the first entry is the oldest. */
+/*
+ * Put the old bytes back, last entry first: of a range that was added twice the first entry is the
+ * oldest.
+ */
 FTH_HD int fth_pm_undo_restore_(struct fth_pm_undo *log)
 {
 	uint64_t at = log->last;
@@ -262,8 +271,8 @@ FTH_HD bool fth_pm_undo_damaged_(const struct fth_pm_undo *log)
 }
 
 /*
- * Entries that count, by invariant 1: `used` becomes their end. Trusts nothing but the header. Returns their number, or -EBADMSG if the
- * log is damaged.
+ * Entries that count, by invariant 1: `used` becomes their end. Trusts nothing but the header.
+ * Returns their number, or -EBADMSG if the log is damaged.
  */
 FTH_HD int64_t fth_pm_undo_scan(struct fth_pm_undo *log)
 {
@@ -293,9 +302,9 @@ FTH_HD int fth_pm_undo_abort(struct fth_pm_undo *log)
 }
 
 /*
- * May a slot hold an entry of this sequence? A crash before the fence of several entries can leave a
- * whole one behind a torn one, and a later transaction with the same sequence would take it for its
- * own.
+ * May a slot hold an entry of this sequence? A crash before the fence of several entries can leave
+ * a whole one behind a torn one, and a later transaction with the same sequence would take it for
+ * its own.
  */
 FTH_HD bool fth_pm_undo_stale_(const struct fth_pm_undo *log)
 {

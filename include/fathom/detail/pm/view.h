@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Persistent memory as code on the CPU or on a GPU sees it. What the library stores into persistent memory
- * goes through fth_pm_put*(); flush says which bytes have to persist, fence waits for them:
+ * Persistent memory as code on the CPU or on a GPU sees it. What the library stores into persistent
+ * memory goes through fth_pm_put*(); flush says which bytes have to persist, fence waits for them:
  *
  *	mode	CPU: flush / fence			GPU: flush / fence
  *	FENCE	- / stores are made			- / system-scope fence
@@ -16,21 +16,23 @@
  *
  * Drained memory, invariants of the control block and the marks:
  *
- *	1. A page whose bytes were flushed and are not durable has its mark set, or belongs to the round
- *	   that is under way. `coarse` has a mark for each 512 pages and is set after the page's.
- *	2. A round: begun is incremented; marks are taken (exchanged with 0) and their pages copied and written; the
- *	   device is flushed; done becomes begun.
+ *	1. A page whose bytes were flushed and are not durable has its mark set, or belongs to the
+ *	   round that is under way. `coarse` has a mark for each 512 pages and is set after the
+ *	   page's.
+ *	2. A round: begun is incremented; marks are taken (exchanged with 0) and their pages
+ *	   copied and written; the device is flushed; done becomes begun.
  *	3. A thread that sets marks and then reads `begun` = b is served when done > b, for the
- *	   round b + 1 takes marks after b + 1 was stored. Between the stores of marks and the load there is
- *	   a full barrier: the load must not be made before them.
- *	4. A GPU stores `wanted` after it read `begun`. The server clears it before a round begins; so a
- *	   round begins after every store of it.
+ *	   round b + 1 takes marks after b + 1 was stored. Between the stores of marks and the
+ *	   load there is a full barrier: the load must not be made before them.
+ *	4. A GPU stores `wanted` after it read `begun`. The server clears it before a round
+ *	   begins; so a round begins after every store of it.
  *
  * CPU and GPU never do a read-modify-write on the same word: over PCIe these are not atomic.
  *
  * With FTH_PM_TRACE defined, stores, flushes and fences of the CPU go to a recorder
- * (src/pm/explore/trace.h), from which the crash explorer makes all states that a crash could leave. With FTH_PM_STOP (or FTH_PM_TRACE) defined, the
- * process or the kernel is stopped at a fence of choice: control->stop_after.
+ * (src/pm/explore/trace.h), from which the crash explorer makes all states that a crash could
+ * leave. With FTH_PM_STOP (or FTH_PM_TRACE) defined, the process or the kernel is stopped at a
+ * fence of choice: control->stop_after.
  */
 #ifndef FATHOM_DETAIL_PM_VIEW_H
 #define FATHOM_DETAIL_PM_VIEW_H
@@ -102,8 +104,8 @@ struct fth_pm_view {
 FTH_BEGIN_DECLS
 
 /*
- * The CPU's fence of memory behind a device, which waits until flushed bytes are durable; and the flush
- * of a window, whose error the next fence returns.
+ * The CPU's fence of memory behind a device, which waits until flushed bytes are durable; and the
+ * flush of a window, whose error the next fence returns.
  */
 int fth_pm_fence_device(const struct fth_pm_view *view);
 void fth_pm_flush_window(const struct fth_pm_view *view, const void *p, uint64_t length);
