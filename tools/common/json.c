@@ -48,7 +48,7 @@ static void write_string(FILE *out, const char *text)
 static void lead(struct fth_json *j, const char *key)
 {
 	assert(j->depth > 0);
-	assert((key == NULL) == (j->close[j->depth - 1] == ']'));
+	assert((!key) == (j->close[j->depth - 1] == ']'));
 	if (j->comma)
 		putc(',', j->out);
 	j->comma = true;

@@ -62,7 +62,7 @@ static void point_at(const char *statement, unsigned line, unsigned column)
 		at++;
 		line--;
 	}
-	if (at == NULL)
+	if (!at)
 		return;
 	length = strcspn(at, "\r\n");
 	fprintf(stderr, "  %.*s\n  ", (int)length, at);
@@ -85,14 +85,14 @@ static void say_error(const struct fth_sql *sql, const char *statement,
 	fflush(stdout);
 	/* The text has the place in the statement; here is the one in the script. */
 	colon = report->line > 0 && strncmp(text, "line ", 5) == 0 ? strchr(text, ':') : NULL;
-	if (place->where == NULL)
-		fth_cli_error("%s", colon == NULL ? text : colon + 2);
-	else if (colon == NULL)
+	if (!place->where)
+		fth_cli_error("%s", !colon ? text : colon + 2);
+	else if (!colon)
 		fth_cli_error("%s:%u: %s", place->where, place->line, text);
 	else
 		fth_cli_error("%s:%u:%u:%s", place->where, place->line + report->line - 1,
 			      before + report->column, colon + 1);
-	if (colon != NULL)
+	if (colon)
 		point_at(statement, report->line, report->column);
 }
 
@@ -176,7 +176,7 @@ static int run_script(struct fth_sql *sql, const char *script, const char *where
 	while (!interrupted && (next = fth_query_split(script, at, &begin, &length)) != 0) {
 		struct fth_sql_place place = place_of(where, script, begin);
 		char *text = strndup(script + begin, length);
-		int rc = text == NULL ? -ENOMEM : fth_sql_statement(sql, text, &place);
+		int rc = !text ? -ENOMEM : fth_sql_statement(sql, text, &place);
 
 		free(text);
 		if (rc < 0)
@@ -194,7 +194,7 @@ static char *read_all(FILE *file, size_t *length)
 	char *text = malloc(room);
 
 	*length = 0;
-	while (text != NULL) {
+	while (text) {
 		char *more;
 
 		*length += fread(text + *length, 1, room - *length - 1, file);
@@ -203,7 +203,7 @@ static char *read_all(FILE *file, size_t *length)
 			return text;
 		room *= 2;
 		more = realloc(text, room);
-		if (more == NULL)
+		if (!more)
 			free(text);
 		text = more;
 	}
@@ -213,18 +213,18 @@ static char *read_all(FILE *file, size_t *length)
 /* The whole file, or standard input for NULL; NULL after a message. */
 static char *read_file(const char *path)
 {
-	FILE *file = path == NULL ? stdin : fopen(path, "r");
-	const char *name = path == NULL ? "standard input" : path;
+	FILE *file = !path ? stdin : fopen(path, "r");
+	const char *name = !path ? "standard input" : path;
 	size_t length;
 	char *text = NULL;
 
-	if (file == NULL) {
+	if (!file) {
 		fth_cli_error("%s: %s", path, strerror(errno));
 		return NULL;
 	}
 	errno = ENOMEM;
 	text = read_all(file, &length);
-	if (text == NULL || ferror(file)) {
+	if (!text || ferror(file)) {
 		fth_cli_error("cannot read %s: %s", name, strerror(errno));
 		free(text);
 		text = NULL;
@@ -234,7 +234,7 @@ static char *read_file(const char *path)
 		free(text);
 		text = NULL;
 	}
-	if (path != NULL)
+	if (path)
 		fclose(file);
 	return text;
 }
@@ -244,8 +244,8 @@ static int run_file(struct fth_sql *sql, const char *path)
 	char *script = read_file(path);
 	int status = FTH_EXIT_FAILED;
 
-	if (script != NULL)
-		status = run_script(sql, script, path == NULL ? "stdin" : path);
+	if (script)
+		status = run_script(sql, script, !path ? "stdin" : path);
 	free(script);
 	return status;
 }
@@ -253,7 +253,7 @@ static int run_file(struct fth_sql *sql, const char *path)
 static int run_tasks(struct fth_sql *sql, const char *path)
 {
 	char *text = read_file(strcmp(path, "-") == 0 ? NULL : path);
-	int rc = text == NULL ? -EIO : fth_sql_run_tasks(sql, path, text);
+	int rc = !text ? -EIO : fth_sql_run_tasks(sql, path, text);
 
 	free(text);
 	if (rc == 0 && sql->timing)
@@ -274,13 +274,13 @@ static int run_all(struct fth_sql *sql, const struct sql_settings *settings, con
 {
 	int status = FTH_EXIT_OK;
 
-	if (settings->tasks != NULL)
+	if (settings->tasks)
 		return run_tasks(sql, settings->tasks);
-	if (settings->command != NULL)
+	if (settings->command)
 		status = run_script(sql, settings->command, "command");
-	if (status == FTH_EXIT_OK && path != NULL)
+	if (status == FTH_EXIT_OK && path)
 		return run_file(sql, strcmp(path, "-") == 0 ? NULL : path);
-	if (settings->command != NULL || path != NULL)
+	if (settings->command || path)
 		return status;
 	return isatty(STDIN_FILENO) ? fth_sql_shell(sql) : run_file(sql, NULL);
 }
@@ -310,9 +310,8 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 	if (rc == 0)
 		rc = fth_query_new(sql.db, &sql.query);
 	if (rc < 0) {
-		fth_cli_error("%s: %s%s", where != NULL ? where : settings->storage,
-			      fth_error_text(rc),
-			      rc == -ENOENT && where != NULL ? "; --create creates it" : "");
+		fth_cli_error("%s: %s%s", where ? where : settings->storage, fth_error_text(rc),
+			      rc == -ENOENT && where ? "; --create creates it" : "");
 		fth_query_close(sql.db);
 		return FTH_EXIT_FAILED;
 	}
@@ -412,9 +411,9 @@ static int run(int argc, char **argv)
 		fth_cli_error("--csv and --json are mutually exclusive");
 		return FTH_EXIT_USAGE;
 	}
-	if (s.storage != NULL)
+	if (s.storage)
 		return run_in(NULL, &s, args[0]);
-	return args[0] == NULL ? run_in_temporary(&s) : run_in(args[0], &s, args[1]);
+	return !args[0] ? run_in_temporary(&s) : run_in(args[0], &s, args[1]);
 }
 
 const struct fth_command fth_cmd_sql = {

@@ -47,7 +47,7 @@ static void add_name(const char *name)
 		size_t room = known.room == 0 ? 64 : known.room * 2;
 		char **names = realloc(known.names, room * sizeof(*names));
 
-		if (names == NULL)
+		if (!names)
 			return;
 		known.names = names;
 		known.room = room;
@@ -95,7 +95,7 @@ static char *complete_word(const char *text, int state)
 		if (strncasecmp(name, text, length) == 0)
 			return strdup(name);
 	}
-	while (length > 0 && keywords[keyword] != NULL) {
+	while (length > 0 && keywords[keyword]) {
 		const char *name = keywords[keyword++];
 
 		if (strncasecmp(name, text, length) == 0)
@@ -174,7 +174,7 @@ static bool run_command(struct fth_sql *sql, char *line)
 	if (strcmp(word, "\\timing") == 0) {
 		sql->timing = !sql->timing;
 		printf("timing is %s\n", sql->timing ? "on" : "off");
-	} else if (strcmp(word, "\\dt") == 0 || (strcmp(word, "\\d") == 0 && argument == NULL)) {
+	} else if (strcmp(word, "\\dt") == 0 || (strcmp(word, "\\d") == 0 && !argument)) {
 		list_all(sql);
 	} else if (strcmp(word, "\\d") == 0) {
 		describe(sql, argument);
@@ -197,7 +197,7 @@ static char *add_line(char *text, const char *line)
 	size_t before = strlen(text), length = strlen(line);
 	char *longer = realloc(text, before + length + 2);
 
-	if (longer == NULL) {
+	if (!longer) {
 		free(text);
 		return NULL;
 	}
@@ -219,7 +219,7 @@ static void run_complete(struct fth_sql *sql, char *text)
 		if (text[next - 1] != ';' || next == begin + length)
 			break;
 		statement = strndup(text + begin, next - begin);
-		if (statement != NULL) {
+		if (statement) {
 			fth_sql_line_add(statement);
 			fth_sql_statement(sql, statement, &(struct fth_sql_place){NULL, 1, 1});
 		}
@@ -239,7 +239,7 @@ static bool is_command(const char *line)
 int fth_sql_shell(struct fth_sql *sql)
 {
 	char *text = strdup(""), *line;
-	bool more = text != NULL, canceled;
+	bool more = text, canceled;
 
 	known.db = sql->db;
 	sql->timing = true;
@@ -257,7 +257,7 @@ int fth_sql_shell(struct fth_sql *sql)
 			more = run_command(sql, line);
 		} else {
 			text = add_line(text, line);
-			more = text != NULL;
+			more = text;
 			if (more)
 				run_complete(sql, text);
 		}

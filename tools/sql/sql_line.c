@@ -79,7 +79,7 @@ static char **complete(const char *text, int start, int end)
 	(void)start;
 	(void)end;
 	/* No names of files where nothing fits. */
-	if (over != NULL)
+	if (over)
 		*over = 1;
 	return line.rl_completion_matches_(text, line.words);
 }
@@ -87,11 +87,11 @@ static char **complete(const char *text, int start, int end)
 static bool load(void)
 {
 	line.library = dlopen("libreadline.so.8", RTLD_NOW | RTLD_LOCAL);
-	if (line.library == NULL)
+	if (!line.library)
 		return false;
 #define LOAD(name)                                            \
 	*(void **)&line.name##_ = dlsym(line.library, #name); \
-	if (line.name##_ == NULL)                             \
+	if (!line.name##_)                                    \
 		return false;
 	FUNCTIONS(LOAD)
 	return true;
@@ -101,9 +101,9 @@ static void name_history(void)
 {
 	const char *own = getenv("FATHOM_HISTORY"), *home = getenv("HOME");
 
-	if (own != NULL)
+	if (own)
 		line.history = *own == '\0' ? NULL : strdup(own);
-	else if (home == NULL || asprintf(&line.history, "%s/.fathom_history", home) < 0)
+	else if (!home || asprintf(&line.history, "%s/.fathom_history", home) < 0)
 		line.history = NULL;
 }
 
@@ -113,22 +113,22 @@ void fth_sql_line_start(fth_sql_words words)
 	int *catches;
 
 	if (!load()) {
-		if (line.library != NULL)
+		if (line.library)
 			dlclose(line.library);
 		line.library = NULL;
 		return;
 	}
 	line.words = words;
 	completion = dlsym(line.library, "rl_attempted_completion_function");
-	if (completion != NULL)
+	if (completion)
 		*completion = complete;
 	/* Ctrl-C is ours: the shell goes on with an empty line. */
 	catches = dlsym(line.library, "rl_catch_signals");
-	if (catches != NULL)
+	if (catches)
 		*catches = 0;
 	line.stifle_history_(HISTORY_MAX);
 	name_history();
-	if (line.history != NULL)
+	if (line.history)
 		line.read_history_(line.history);
 }
 
@@ -144,8 +144,7 @@ static void set_handlers(const struct sigaction *from, struct sigaction *before)
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 	for (unsigned i = 0; i < 3; i++)
-		sigaction(signals[i], before != NULL ? from : &from[i],
-			  before != NULL ? &before[i] : NULL);
+		sigaction(signals[i], before ? from : &from[i], before ? &before[i] : NULL);
 }
 
 char *fth_sql_line_read(const char *prompt, bool *canceled)
@@ -154,7 +153,7 @@ char *fth_sql_line_read(const char *prompt, bool *canceled)
 	char *volatile text = NULL; /* set after a jump, too */
 
 	*canceled = false;
-	if (line.library == NULL)
+	if (!line.library)
 		return read_plain(prompt, canceled);
 	fflush(stdout);
 	sigemptyset(&action.sa_mask);
@@ -181,9 +180,9 @@ char *fth_sql_line_read(const char *prompt, bool *canceled)
 /* The file of the history has a line for each statement, so a statement of several lines becomes one, if it can. */
 void fth_sql_line_add(const char *text)
 {
-	char *one = line.library == NULL ? NULL : strdup(text);
+	char *one = !line.library ? NULL : strdup(text);
 
-	if (one == NULL)
+	if (!one)
 		return;
 	for (char *c = strstr(one, "--") == NULL ? one : ""; *c != '\0'; c++)
 		if (*c == '\n')
@@ -194,7 +193,7 @@ void fth_sql_line_add(const char *text)
 
 void fth_sql_line_end(void)
 {
-	if (line.library != NULL && line.history != NULL)
+	if (line.library && line.history)
 		line.write_history_(line.history);
 	free(line.history);
 	line.history = NULL;

@@ -152,7 +152,7 @@ static int hold(struct fth_sql_cells *cells, unsigned column, const char *text, 
 		size_t room = cells->room == 0 ? 4096 : cells->room * 2;
 		char *more = realloc(cells->text, room);
 
-		if (more == NULL)
+		if (!more)
 			return -ENOMEM;
 		cells->text = more;
 		cells->room = room;
@@ -228,7 +228,7 @@ static void draw_held(struct fth_sql_cells *cells)
 
 static void cells_free(struct fth_sql_cells *cells)
 {
-	if (cells == NULL)
+	if (!cells)
 		return;
 	free(cells->widths);
 	free(cells->right);
@@ -242,12 +242,12 @@ static int cells_begin(struct fth_sql_printer *p, const struct fth_query_batch *
 	int rc = 0;
 
 	p->cells = cells;
-	if (cells == NULL)
+	if (!cells)
 		return -ENOMEM;
 	cells->columns = fth_query_columns(b);
 	cells->widths = calloc(cells->columns + 1, sizeof(*cells->widths));
 	cells->right = calloc(cells->columns + 1, sizeof(*cells->right));
-	if (cells->widths == NULL || cells->right == NULL)
+	if (!cells->widths || !cells->right)
 		return -ENOMEM;
 	for (unsigned c = 0; c < cells->columns && rc == 0; c++) {
 		const struct fth_query_column *column = fth_query_column(b, c);
@@ -262,7 +262,7 @@ static int cells_begin(struct fth_sql_printer *p, const struct fth_query_batch *
 
 static int table_batch(struct fth_sql_printer *p, const struct fth_query_batch *b)
 {
-	int rc = p->cells == NULL ? cells_begin(p, b) : 0;
+	int rc = !p->cells ? cells_begin(p, b) : 0;
 
 	for (unsigned r = 0; r < fth_query_rows(b) && rc == 0; r++) {
 		for (unsigned c = 0; c < fth_query_columns(b) && rc == 0; c++)
@@ -297,11 +297,11 @@ int fth_sql_print(const struct fth_query_batch *b, void *user)
 void fth_sql_print_end(struct fth_sql_printer *p, int rc)
 {
 	/* After an error the rows that came are shown, and no count that could be taken for the result's. */
-	if (p->cells != NULL && (rc == 0 || p->rows > 0)) {
+	if (p->cells && (rc == 0 || p->rows > 0)) {
 		if (!p->cells->drawn || p->cells->rows > 0)
 			draw_held(p->cells);
 	}
-	if (p->cells != NULL && rc == 0) {
+	if (p->cells && rc == 0) {
 		printf("(%llu %s)\n", (unsigned long long)p->rows, p->rows == 1 ? "row" : "rows");
 	}
 	cells_free(p->cells);

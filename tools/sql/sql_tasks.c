@@ -15,7 +15,7 @@ static int print_tasks(const struct fth_tasks *tasks)
 {
 	char *text = fth_tasks_text(tasks, true);
 
-	if (text == NULL)
+	if (!text)
 		return -ENOMEM;
 	fputs(text, stdout);
 	free(text);

@@ -67,7 +67,7 @@ static void remove_stale(const char *base)
 	DIR *dir = opendir(base);
 	const struct dirent *entry;
 
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+	while (dir && (entry = readdir(dir)) != NULL) {
 		char *folder;
 		int fd;
 
@@ -80,7 +80,7 @@ static void remove_stale(const char *base)
 		}
 		free(folder);
 	}
-	if (dir != NULL)
+	if (dir)
 		closedir(dir);
 }
 
@@ -89,7 +89,7 @@ int fth_sql_temporary_open(struct fth_sql_temporary *t)
 	const char *base = getenv("TMPDIR");
 
 	*t = (struct fth_sql_temporary){.lock = -1};
-	base = base != NULL && *base != 0 ? base : "/tmp";
+	base = base && *base != 0 ? base : "/tmp";
 	remove_stale(base);
 	for (unsigned i = 0; i < TRIES && t->lock < 0; i++) {
 		free(t->folder);
