@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom bench vec: filters, expressions and group-by like those of TPC-H Q1 and Q6, by the vector programs
- * and the grouper that queries run, against plain loops in C over the same columns (vec_plain.c). One thread.
+ * fathom bench vec: filters, expressions and group-by like those of TPC-H Q1 and Q6, by the vector
+ * programs and the grouper that queries run, against plain loops in C over the same columns
+ * (vec_plain.c). One thread.
  */
 #include "app_options.h"
 #include "cli.h"

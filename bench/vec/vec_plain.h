@@ -25,7 +25,10 @@ struct vec_group {
 
 /* TPC-H Q1: sums by flag and state of rows shipped until `until`. */
 void vec_plain_q1(const struct vec_columns *c, int32_t until, struct vec_group *groups);
-/* TPC-H Q6: price * discount of rows shipped in [from, to), discount in [lo, hi], quantity below `most`. */
+/*
+ * TPC-H Q6: price * discount of rows shipped in [from, to), discount in [lo, hi], quantity below
+ * `most`.
+ */
 int64_t vec_plain_q6(const struct vec_columns *c, int32_t from, int32_t to, int lo, int hi,
 		     int most);
 

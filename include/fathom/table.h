@@ -9,9 +9,9 @@
  *	fathom/table/text.h	loading and dumping CSV and other delimited text
  *	fathom/table/check.h	verifying everything that a table stores and states
  *
- * A table is a sequence of rows in the order in which they were appended. It is cut into groups of at
- * most FTH_TABLE_GROUP_ROWS rows. Each column of a group is one chunk: a run of bytes on a device that
- * is read, verified and decoded by itself.
+ * A table is a sequence of rows in the order in which they were appended. It is cut into groups of
+ * at most FTH_TABLE_GROUP_ROWS rows. Each column of a group is one chunk: a run of bytes on a
+ * device that is read, verified and decoded by itself.
  */
 #ifndef FATHOM_TABLE_H
 #define FATHOM_TABLE_H

@@ -83,7 +83,9 @@ static int read_field(struct fth_str s, unsigned *at, unsigned most, unsigned *o
 	return *at > from ? 0 : -EINVAL;
 }
 
-/* YYYY-MM-DD, or YYYYMMDD. PostgreSQL takes a first part of one or two digits for a month or a day. */
+/*
+ * YYYY-MM-DD, or YYYYMMDD. PostgreSQL takes a first part of one or two digits for a month or a day.
+ */
 int fth_date_parse(struct fth_str s, int32_t *out)
 {
 	unsigned at = 0, end = s.len, field[3];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Dates: days since 1970-01-01 and the civil calendar, proleptic Gregorian; year 0 is 1 BC. Functions that can
- * fail return 0, -ERANGE for a date that does not exist or does not fit, or -EINVAL for text that is no date.
+ * Dates: days since 1970-01-01 and the civil calendar, proleptic Gregorian; year 0 is 1 BC.
+ * Functions that can fail return 0, -ERANGE for a date that does not exist or does not fit, or
+ * -EINVAL for text that is no date.
  */
 #ifndef SCALAR_CALENDAR_H
 #define SCALAR_CALENDAR_H
@@ -15,7 +16,10 @@ unsigned fth_month_days(int64_t year, unsigned month);
 /* The same day of the month so many months later, or the month's last day. */
 int fth_add_months(int32_t days, int64_t months, int32_t *out);
 
-/* YYYY-MM-DD, and BC behind it where that is so; `out` has room for FTH_DATE_TEXT bytes. Returns the length. */
+/*
+ * YYYY-MM-DD, and BC behind it where that is so; `out` has room for FTH_DATE_TEXT bytes. Returns
+ * the length.
+ */
 #define FTH_DATE_TEXT 64
 unsigned fth_date_text(int32_t days, char *out);
 /* And back, also from YYYYMMDD; blanks around a date are ignored. */

@@ -87,7 +87,9 @@ static unsigned next_digit(fth_u128 *rest, fth_u128 b)
 	return digit;
 }
 
-/* Long division: quotient, then `digits` decimal places of the remainder, as many at a time as fit. */
+/*
+ * Long division: quotient, then `digits` decimal places of the remainder, as many at a time as fit.
+ */
 static int divide(fth_u128 a, fth_u128 b, unsigned digits, fth_u128 *out)
 {
 	fth_u128 q = a / b, rest = a % b, max = (fth_u128)fth_dec_max();
@@ -204,7 +206,9 @@ unsigned fth_dec_text(fth_i128 a, unsigned scale, char *out)
 	return at;
 }
 
-/* The shortest digits that read back as the same double; with an exponent where PostgreSQL has one. */
+/*
+ * The shortest digits that read back as the same double; with an exponent where PostgreSQL has one.
+ */
 unsigned fth_f64_text(double x, char *out)
 {
 	int digits = 1, exponent;

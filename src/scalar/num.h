@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Numbers, one at a time, and their text. A decimal is an integer that counts units of 10^-scale, at most 38
- * digits. Functions that can fail return 0 or a negative errno without a text: -ERANGE for a result that
- * does not fit, -EDOM for a division by zero, -EINVAL for text that is no number.
+ * Numbers, one at a time, and their text. A decimal is an integer that counts units of 10^-scale,
+ * at most 38 digits. Functions that can fail return 0 or a negative errno without a text: -ERANGE
+ * for a result that does not fit, -EDOM for a division by zero, -EINVAL for text that is no number.
  */
 #ifndef SCALAR_NUM_H
 #define SCALAR_NUM_H
@@ -35,7 +35,10 @@ int fth_f64_to_dec(double x, unsigned scale, fth_i128 *out);
 /* To the nearest integer, half to even. */
 int fth_f64_to_int(double x, fth_i128 lo, fth_i128 hi, fth_i128 *out);
 
-/* A number whose order, as an integer, is PostgreSQL's order of doubles: -0 = 0, NaN = NaN above all. */
+/*
+ * A number whose order, as an integer, is PostgreSQL's order of doubles: -0 = 0, NaN = NaN above
+ * all.
+ */
 int64_t fth_f64_order(double x);
 
 /* Text of a value; `out` has room for FTH_NUM_TEXT bytes, and the length is returned. */
@@ -44,7 +47,10 @@ unsigned fth_dec_text(fth_i128 a, unsigned scale, char *out);
 unsigned fth_f64_text(double x, char *out);
 /* And back; blanks around a value are ignored. */
 int fth_dec_parse(struct fth_str s, unsigned scale, fth_i128 *out);
-/* The digits behind the point that a number in text has, its exponent applied; below 0: zeroes in front of it. */
+/*
+ * The digits behind the point that a number in text has, its exponent applied; below 0: zeroes in
+ * front of it.
+ */
 int fth_dec_places(struct fth_str s, int *places);
 int fth_int_parse(struct fth_str s, fth_i128 *out);
 int fth_f64_parse(struct fth_str s, double *out);

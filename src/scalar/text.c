@@ -86,7 +86,7 @@ uint32_t fth_str_position(struct fth_str s, struct fth_str what)
 {
 	const char *hit = what.len == 0 ? s.data : memmem(s.data, s.len, what.data, what.len);
 
-	if (hit == NULL)
+	if (!hit)
 		return 0;
 	return fth_str_chars((struct fth_str){s.data, (uint32_t)(hit - s.data), 0}) + 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checking a table. Facts are computed again with means that share nothing with the ones that proved them: values
- * are sorted in memory, one column at a time.
+ * Checking a table. Facts are computed again with means that share nothing with the ones that
+ * proved them: values are sorted in memory, one column at a time.
  */
 #include "table/page/decode.h"
 #include "table/page/dict.h"

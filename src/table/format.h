@@ -23,9 +23,9 @@
 #define SKETCH_REGISTERS 1024u
 
 /*
- * A sequence of integers: this header, then an anchor (int64_t) for each block of 1024 values if `delta`,
- * then packed blocks at a multiple of 8. Value = base + factor * packed; with delta the first value of a
- * block is its anchor, and each later one is the one before + base + packed.
+ * A sequence of integers: this header, then an anchor (int64_t) for each block of 1024 values if
+ * `delta`, then packed blocks at a multiple of 8. Value = base + factor * packed; with delta the
+ * first value of a block is its anchor, and each later one is the one before + base + packed.
  */
 struct sequence_header {
 	uint32_t count;
@@ -38,8 +38,8 @@ struct sequence_header {
 _Static_assert(sizeof(struct sequence_header) == 24, "stored");
 
 /*
- * The head of a chunk: this header; a bitmap of nulls if some but not all rows are null, in words of 64
- * bits; then by encoding
+ * The head of a chunk: this header; a bitmap of nulls if some but not all rows are null, in words
+ * of 64 bits; then by encoding
  *
  *	PACKED, DELTA, CODES	sequence of values
  *	RUNS		sequence of values, sequence of lengths, struct run_index for each 1024 rows

@@ -75,8 +75,7 @@ static int check_column(const struct fth_table_column *column)
 {
 	bool string = column->type == FTH_TABLE_CHAR || column->type == FTH_TABLE_VARCHAR;
 
-	if (memchr(column->name, 0, sizeof(column->name)) == NULL ||
-	    !table_name_valid(column->name))
+	if (!memchr(column->name, 0, sizeof(column->name)) || !table_name_valid(column->name))
 		return fth_fail(
 			EINVAL,
 			"\"%.63s\" is not a column name: expected a letter or _, then up to 62 "

@@ -23,10 +23,10 @@ static void *table_alloc(struct fth_table *table, size_t bytes)
 	return memory;
 }
 
-static int read_manifest(struct fth_table *table, struct store *store, struct manifest *m)
+static int read_manifest(struct fth_table *table, struct place *place, struct manifest *m)
 {
 	struct blob blob;
-	int rc = store->ops->read(store, table->name, &table->memory, &blob);
+	int rc = place->ops->read(place, table->name, &table->memory, &blob);
 
 	if (rc < 0)
 		return rc;
@@ -45,7 +45,7 @@ static void close_files(struct fth_table *table)
 	table->dev = NULL;
 }
 
-static int open_files(struct fth_table *table, struct store *store)
+static int open_files(struct fth_table *table, struct place *place)
 {
 	struct manifest *m = &table->manifest;
 	int rc = 0;
@@ -54,16 +54,16 @@ static int open_files(struct fth_table *table, struct store *store)
 	if (!table->dev)
 		return -ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < m->files; i++)
-		rc = store->ops->open_file(store, table->name, m->id, i, m->file_bytes[i],
+		rc = place->ops->open_file(place, table->name, m->id, i, m->file_bytes[i],
 					   &table->dev[i]);
 	return rc;
 }
 
 /* 1 if the files that were opened may be those of another table of this name. */
-static int was_replaced(struct fth_table *table, struct store *store)
+static int was_replaced(struct fth_table *table, struct place *place)
 {
 	struct manifest now;
-	int rc = read_manifest(table, store, &now);
+	int rc = read_manifest(table, place, &now);
 	uint64_t id = now.id;
 
 	if (rc < 0)
@@ -72,14 +72,14 @@ static int was_replaced(struct fth_table *table, struct store *store)
 	return id != table->manifest.id;
 }
 
-static int open_snapshot(struct fth_table *table, struct store *store)
+static int open_snapshot(struct fth_table *table, struct place *place)
 {
-	int rc = read_manifest(table, store, &table->manifest);
+	int rc = read_manifest(table, place, &table->manifest);
 
 	if (rc == 0)
-		rc = open_files(table, store);
+		rc = open_files(table, place);
 	if (rc == 0 && table->manifest.files)
-		rc = was_replaced(table, store);
+		rc = was_replaced(table, place);
 	return rc;
 }
 
@@ -104,7 +104,7 @@ int fth_table_open(struct fth_table_db *db, const char *name, const struct fth_t
 	for (int i = 0; rc == 1 && i < TRIES; i++) {
 		close_files(table);
 		manifest_release(&table->manifest);
-		rc = open_snapshot(table, db->store);
+		rc = open_snapshot(table, db->place);
 	}
 	if (rc == 1)
 		rc = fth_fail(EBUSY,

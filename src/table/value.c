@@ -20,7 +20,9 @@ int64_t fth_table_double_key(double value)
 	if (value == 0)
 		return 0;
 	memcpy(&bits, &value, sizeof(bits));
-	/* Negative numbers order against their bits, and -0 would be -1: so that 0 is the one zero. */
+	/*
+	 * Negative numbers order against their bits, and -0 would be -1: so that 0 is the one zero.
+	 */
 	return bits < 0 ? (int64_t)((uint64_t)INT64_MIN - (uint64_t)bits) : bits;
 }
 
@@ -42,7 +44,10 @@ int64_t fth_table_string_key(const char *bytes, size_t length)
 
 	if (length)
 		memcpy(&key, bytes, length < sizeof(key) ? length : sizeof(key));
-	/* The first byte counts most; the sign is moved so that signed comparison orders unsigned keys. */
+	/*
+	 * The first byte counts most; the sign is moved so that signed comparison orders unsigned
+	 * keys.
+	 */
 	return (int64_t)(__builtin_bswap64(key) ^ (uint64_t)INT64_MIN);
 }
 

@@ -45,9 +45,9 @@ int fth_table_db_open(const char *where, unsigned flags, struct fth_table_db **o
 void fth_table_db_close(struct fth_table_db *db);
 
 /*
- * Create an empty table. A name is a letter or _ and then letters, digits and _; it is kept in lower
- * case, and names are found without regard to case. Blocks. Returns 0; -EEXIST; -EINVAL for an invalid
- * name or schema; an error of the storage.
+ * Create an empty table. A name is a letter or _ and then letters, digits and _; it is kept in
+ * lower case, and names are found without regard to case. Blocks. Returns 0; -EEXIST; -EINVAL for
+ * an invalid name or schema; an error of the storage.
  */
 int fth_table_create(struct fth_table_db *db, const char *name,
 		     const struct fth_table_schema *schema);

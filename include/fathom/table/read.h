@@ -11,10 +11,10 @@
  *	rc = fth_table_page_open(&page, table, column, group, image);
  *	rc = fth_table_page_ints(&page, from, to, values, 4);
  *
- * A chunk begins at any multiple of 64 bytes: round its range out to blocks of the device. Groups are
- * counted from 0 and so are the rows of a group. [from, to) is a range of rows of the page's group; all
- * functions that take one return -ERANGE if it is not inside. Ranges that begin and end at multiples of
- * FTH_TABLE_BLOCK_ROWS (or at the last row) are decoded fastest.
+ * A chunk begins at any multiple of 64 bytes: round its range out to blocks of the device. Groups
+ * are counted from 0 and so are the rows of a group. [from, to) is a range of rows of the page's
+ * group; all functions that take one return -ERANGE if it is not inside. Ranges that begin and end
+ * at multiples of FTH_TABLE_BLOCK_ROWS (or at the last row) are decoded fastest.
  */
 #ifndef FATHOM_TABLE_READ_H
 #define FATHOM_TABLE_READ_H
@@ -40,9 +40,9 @@ struct fth_table_memory {
 };
 
 /*
- * Open a snapshot of a table. memory NULL uses malloc(). Everything that the snapshot keeps comes from
- * there: about 40 bytes for each chunk, and the dictionaries. Blocks. Returns 0 or a negative errno:
- * -ENOENT, -EBADMSG if the manifest is damaged, -ENOMEM; *out is NULL then.
+ * Open a snapshot of a table. memory NULL uses malloc(). Everything that the snapshot keeps comes
+ * from there: about 40 bytes for each chunk, and the dictionaries. Blocks. Returns 0 or a negative
+ * errno: -ENOENT, -EBADMSG if the manifest is damaged, -ENOMEM; *out is NULL then.
  */
 int fth_table_open(struct fth_table_db *db, const char *name, const struct fth_table_memory *memory,
 		   struct fth_table **out);
@@ -103,8 +103,9 @@ const struct fth_table_chunk *fth_table_chunk(const struct fth_table *table, uin
 /* ---- facts ---- */
 
 /*
- * Facts: properties of a column that are known to hold for the whole table. A fact that is not set may still hold. All but
- * FTH_TABLE_ALL_CODES and the ordered dictionary hold only for columns without nulls.
+ * Facts: properties of a column that are known to hold for the whole table. A fact that is not set
+ * may still hold. All but FTH_TABLE_ALL_CODES and the ordered dictionary hold only for columns
+ * without nulls.
  */
 #define FTH_TABLE_NO_NULLS	1u  /* no value is null */
 #define FTH_TABLE_SORTED	2u  /* each value is at least the one before */
@@ -133,8 +134,9 @@ struct fth_table_facts {
 const struct fth_table_facts *fth_table_facts(const struct fth_table *table, uint32_t column);
 
 /*
- * The dictionary of a string column: value i is the bytes from offsets[i] to offsets[i + 1]. NULLs for
- * a column without one. Codes do not change when rows are appended; new values are added at the end.
+ * The dictionary of a string column: value i is the bytes from offsets[i] to offsets[i + 1]. NULLs
+ * for a column without one. Codes do not change when rows are appended; new values are added at the
+ * end.
  */
 struct fth_table_strings {
 	const uint32_t *offsets;
@@ -156,9 +158,9 @@ struct fth_table_sequence {
 };
 
 /*
- * A chunk in memory, verified. Lives on the caller's stack; the functions below never allocate. The image
- * stays the caller's and must not change or go while the page is used. Any number of threads may use one
- * page at a time. Not to be touched.
+ * A chunk in memory, verified. Lives on the caller's stack; the functions below never allocate. The
+ * image stays the caller's and must not change or go while the page is used. Any number of threads
+ * may use one page at a time. Not to be touched.
  */
 struct fth_table_page {
 	const struct fth_table *table;
@@ -174,9 +176,9 @@ struct fth_table_page {
 };
 
 /*
- * Verify an image of chunk->head bytes (chunk->bytes for all chunks but text blocks): its checksum, and
- * that every offset in it is inside. Costs one pass over the image. Returns 0 or -EBADMSG, with a text
- * that names table, column, group and what is wrong.
+ * Verify an image of chunk->head bytes (chunk->bytes for all chunks but text blocks): its checksum,
+ * and that every offset in it is inside. Costs one pass over the image. Returns 0 or -EBADMSG, with
+ * a text that names table, column, group and what is wrong.
  */
 int fth_table_page_open(struct fth_table_page *page, const struct fth_table *table, uint32_t column,
 			uint32_t group, const void *image);
@@ -186,16 +188,16 @@ int fth_table_page_nulls(const struct fth_table_page *page, uint32_t from, uint3
 			 uint64_t *bits);
 
 /*
- * Integers of columns of kind INT (and keys of kind DOUBLE) into signed integers of `size` bytes, 1, 2,
- * 4 or 8. Nulls have any value between the chunk's min and max, or 0 if all are null. Returns -ERANGE
- * as well if min or max of the chunk do not fit the size.
+ * Integers of columns of kind INT (and keys of kind DOUBLE) into signed integers of `size` bytes,
+ * 1, 2, 4 or 8. Nulls have any value between the chunk's min and max, or 0 if all are null. Returns
+ * -ERANGE as well if min or max of the chunk do not fit the size.
  */
 int fth_table_page_ints(const struct fth_table_page *page, uint32_t from, uint32_t to, void *values,
 			unsigned size);
 
 /*
- * Doubles, of columns of kind DOUBLE (else -ENOTSUP); 128-bit integers, of columns of kind WIDE or INT.
- * Nulls have any value.
+ * Doubles, of columns of kind DOUBLE (else -ENOTSUP); 128-bit integers, of columns of kind WIDE or
+ * INT. Nulls have any value.
  */
 int fth_table_page_doubles(const struct fth_table_page *page, uint32_t from, uint32_t to,
 			   double *values);
@@ -212,15 +214,15 @@ int fth_table_page_codes(const struct fth_table_page *page, uint32_t from, uint3
 void fth_table_page_dictionary(const struct fth_table_page *page, struct fth_table_strings *out);
 
 /*
- * One value at `row` of the group, for gathers: of kind INT and DOUBLE (its key). No check of the range
- * beyond an assertion. Slower than a range for FTH_TABLE_DELTA and FTH_TABLE_RUNS.
+ * One value at `row` of the group, for gathers: of kind INT and DOUBLE (its key). No check of the
+ * range beyond an assertion. Slower than a range for FTH_TABLE_DELTA and FTH_TABLE_RUNS.
  */
 int64_t fth_table_page_int_at(const struct fth_table_page *page, uint32_t row);
 
 /*
- * Text blocks, FTH_TABLE_BLOCKS. A block holds the strings of consecutive rows, about 256 KiB of text
- * and at least one row, and is verified and unpacked by itself: read the head first, then only the blocks
- * that hold rows of interest.
+ * Text blocks, FTH_TABLE_BLOCKS. A block holds the strings of consecutive rows, about 256 KiB of
+ * text and at least one row, and is verified and unpacked by itself: read the head first, then only
+ * the blocks that hold rows of interest.
  */
 struct fth_table_block {
 	uint32_t first, rows; /* rows of the group */
@@ -228,8 +230,8 @@ struct fth_table_block {
 	uint32_t text;	      /* bytes when unpacked */
 };
 /*
- * The number of text blocks; block number `block` (0, or -ERANGE); the number of the block that holds
- * `row`.
+ * The number of text blocks; block number `block` (0, or -ERANGE); the number of the block that
+ * holds `row`.
  */
 uint32_t fth_table_page_block_count(const struct fth_table_page *page);
 int fth_table_page_block(const struct fth_table_page *page, uint32_t block,
@@ -237,9 +239,9 @@ int fth_table_page_block(const struct fth_table_page *page, uint32_t block,
 uint32_t fth_table_page_block_of(const struct fth_table_page *page, uint32_t row);
 
 /*
- * Unpack a block. stored points to its bytes; text has room for block.text bytes, offsets for block.rows
- * + 1. String i of the block is text[offsets[i]] to text[offsets[i + 1]]. offsets or text may be NULL if
- * not wanted. Returns 0 or -EBADMSG with a text.
+ * Unpack a block. stored points to its bytes; text has room for block.text bytes, offsets for
+ * block.rows + 1. String i of the block is text[offsets[i]] to text[offsets[i + 1]]. offsets or
+ * text may be NULL if not wanted. Returns 0 or -EBADMSG with a text.
  */
 int fth_table_page_unpack(const struct fth_table_page *page, uint32_t block, const void *stored,
 			  char *text, uint32_t *offsets);
@@ -247,8 +249,8 @@ int fth_table_page_unpack(const struct fth_table_page *page, uint32_t block, con
 /* ---- simple reading ---- */
 
 /*
- * Read and verify the whole chunk, into *image, allocated with the snapshot's memory; release it with
- * fth_table_page_free(). Blocks. For tools and tests. Returns 0 or a negative errno.
+ * Read and verify the whole chunk, into *image, allocated with the snapshot's memory; release it
+ * with fth_table_page_free(). Blocks. For tools and tests. Returns 0 or a negative errno.
  */
 int fth_table_page_read(struct fth_table_page *page, struct fth_table *table, uint32_t column,
 			uint32_t group, void **image);

@@ -102,8 +102,8 @@ const char *fth_table_type_text(const struct fth_table_column *column,
 /* ---- values ---- */
 
 /*
- * The key of a double: an integer that orders as the number does. Equal numbers have equal keys: the
- * key of -0 is that of 0. All NaN have one key, the largest.
+ * The key of a double: an integer that orders as the number does. Equal numbers have equal keys:
+ * the key of -0 is that of 0. All NaN have one key, the largest.
  */
 int64_t fth_table_double_key(double value);
 double fth_table_double_of_key(int64_t key);

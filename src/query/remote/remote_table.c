@@ -175,21 +175,21 @@ static const struct fth_dev_ops dev_ops = {
 	.chan_fd = chan_fd,
 };
 
-/* ---- the store ---- */
+/* ---- the place ---- */
 
-struct remote_store {
-	struct store store;
+struct remote_place {
+	struct place place;
 	struct remote *remote;
 };
 
-static struct remote *remote_of(struct store *store)
+static struct remote *remote_of(struct place *place)
 {
-	return ((struct remote_store *)(void *)store)->remote;
+	return ((struct remote_place *)(void *)place)->remote;
 }
 
-static void store_close(struct store *store)
+static void place_close(struct place *place)
 {
-	free(store);
+	free(place);
 }
 
 static int visit_names(struct remote_conn *c, int (*visit)(const char *name, void *user),
@@ -210,10 +210,10 @@ static int visit_names(struct remote_conn *c, int (*visit)(const char *name, voi
 		       : rc;
 }
 
-static int store_list(struct store *store, int (*visit)(const char *name, void *user), void *user)
+static int place_list(struct place *place, int (*visit)(const char *name, void *user), void *user)
 {
 	struct remote_conn *c;
-	int rc = remote_take(remote_of(store), &c);
+	int rc = remote_take(remote_of(place), &c);
 
 	if (rc < 0)
 		return rc;
@@ -264,11 +264,11 @@ static int receive_manifest(struct remote_conn *c, const struct fth_table_memory
 	return rc;
 }
 
-static int store_read(struct store *store, const char *name, const struct fth_table_memory *memory,
+static int place_read(struct place *place, const char *name, const struct fth_table_memory *memory,
 		      struct blob *manifest)
 {
 	struct remote_conn *c;
-	int rc = remote_take(remote_of(store), &c);
+	int rc = remote_take(remote_of(place), &c);
 
 	if (rc < 0)
 		return rc;
@@ -281,7 +281,7 @@ static int store_read(struct store *store, const char *name, const struct fth_ta
 	return rc;
 }
 
-static int store_open_file(struct store *store, const char *name, uint64_t id, uint32_t file,
+static int place_open_file(struct place *place, const char *name, uint64_t id, uint32_t file,
 			   uint64_t bytes, struct fth_dev **out)
 {
 	struct remote_dev *d = calloc(1, sizeof(*d));
@@ -293,7 +293,7 @@ static int store_open_file(struct store *store, const char *name, uint64_t id, u
 
 	if (!d)
 		return -ENOMEM;
-	d->remote = remote_of(store);
+	d->remote = remote_of(place);
 	d->id = id;
 	d->file = file;
 	d->bytes = bytes;
@@ -325,42 +325,42 @@ static int refuse_write(void)
 	return fth_fail(EROFS, "tables opened through a storage daemon are read-only");
 }
 
-static int store_create(struct store *store, const char *name, const struct blob *manifest)
+static int place_create(struct place *place, const char *name, const struct blob *manifest)
 {
-	(void)store;
+	(void)place;
 	(void)name;
 	(void)manifest;
 	return refuse_write();
 }
 
-static int store_remove(struct store *store, const char *name)
+static int place_remove(struct place *place, const char *name)
 {
-	(void)store;
+	(void)place;
 	(void)name;
 	return refuse_write();
 }
 
-static int store_output(struct store *store, const char *name, struct output **out)
+static int place_output(struct place *place, const char *name, struct output **out)
 {
-	(void)store;
+	(void)place;
 	(void)name;
 	*out = NULL;
 	return refuse_write();
 }
 
-static const struct store_ops remote_store_ops = {
-	.close = store_close,
-	.list = store_list,
-	.create = store_create,
-	.remove = store_remove,
-	.read = store_read,
-	.open_file = store_open_file,
-	.open_output = store_output,
+static const struct place_ops remote_place_ops = {
+	.close = place_close,
+	.list = place_list,
+	.create = place_create,
+	.remove = place_remove,
+	.read = place_read,
+	.open_file = place_open_file,
+	.open_output = place_output,
 };
 
 int remote_tables(struct remote *r, struct fth_table_db **out)
 {
-	struct remote_store *s = calloc(1, sizeof(*s));
+	struct remote_place *s = calloc(1, sizeof(*s));
 	struct fth_table_db *db = calloc(1, sizeof(*db));
 
 	*out = NULL;
@@ -369,10 +369,10 @@ int remote_tables(struct remote *r, struct fth_table_db **out)
 		free(db);
 		return -ENOMEM;
 	}
-	s->store.ops = &remote_store_ops;
-	s->store.readonly = true;
+	s->place.ops = &remote_place_ops;
+	s->place.readonly = true;
 	s->remote = r;
-	db->store = &s->store;
+	db->place = &s->place;
 	*out = db;
 	return 0;
 }

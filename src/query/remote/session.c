@@ -213,7 +213,7 @@ static int send_blob(struct session *s, const struct blob *blob)
 static int send_manifest(struct session *s)
 {
 	struct fth_table_memory memory = {blob_alloc, blob_release, s->mem};
-	struct store *store = s->storage->db->store;
+	struct place *place = s->storage->db->place;
 	char name[FTH_TABLE_NAME_MAX + 1], lower[FTH_TABLE_NAME_MAX + 1];
 	struct blob blob = {0};
 	uint64_t deadline;
@@ -225,7 +225,7 @@ static int send_manifest(struct session *s)
 	rc = db_name(name, lower);
 	deadline = session_deadline(s);
 	while (rc == 0) {
-		rc = store->ops->read(store, lower, &memory, &blob);
+		rc = place->ops->read(place, lower, &memory, &blob);
 		if (rc != -ENOMEM || !session_wait(s, deadline))
 			break;
 		rc = 0;
@@ -239,7 +239,7 @@ static int send_manifest(struct session *s)
 
 static int open_file(struct session *s)
 {
-	struct store *store = s->storage->db->store;
+	struct place *place = s->storage->db->place;
 	char name[FTH_TABLE_NAME_MAX + 1], lower[FTH_TABLE_NAME_MAX + 1];
 	uint64_t id, bytes;
 	uint32_t file;
@@ -256,7 +256,7 @@ static int open_file(struct session *s)
 		rc = fth_fail(EMFILE, "more than %u files are open on one connection",
 			      SESSION_FILES);
 	if (rc == 0)
-		rc = store->ops->open_file(store, lower, id, file, bytes, &s->files[s->file_count]);
+		rc = place->ops->open_file(place, lower, id, file, bytes, &s->files[s->file_count]);
 	if (rc < 0)
 		return answer_error(s, rc);
 	wire_begin(&s->out, WIRE_OPENED);

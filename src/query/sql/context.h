@@ -2,9 +2,10 @@
 /*
  * What the parts of the front end share while a statement is compiled.
  *
- * Errors leave by longjmp() to sql_compile(), which frees the arena: everything that is allocated on the way
- * is in the arena, so nothing has to be undone, and functions return what they made instead of a status.
- * Code that holds anything else (the parser's result) must not call these functions meanwhile.
+ * Errors leave by longjmp() to sql_compile(), which frees the arena: everything that is allocated
+ * on the way is in the arena, so nothing has to be undone, and functions return what they made
+ * instead of a status. Code that holds anything else (the parser's result) must not call these
+ * functions meanwhile.
  */
 #ifndef QUERY_SQL_CONTEXT_H
 #define QUERY_SQL_CONTEXT_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The SQL front end: text in, a checked statement out. A query comes as a logical tree (tree.h), bound,
- * decorrelated and simplified; other statements as plain structures. Nothing here touches data.
+ * The SQL front end: text in, a checked statement out. A query comes as a logical tree (tree.h),
+ * bound, decorrelated and simplified; other statements as plain structures. Nothing here touches
+ * data.
  *
- * sql_compile() is thread-safe: all state is in the statement. The calling thread needs 256 KiB of stack, 1 MiB for
- * statements of any size: how deeply a text may nest depends on what is left.
+ * sql_compile() is thread-safe: all state is in the statement. The calling thread needs 256 KiB of
+ * stack, 1 MiB for statements of any size: how deeply a text may nest depends on what is left.
  */
 #ifndef QUERY_SQL_SQL_H
 #define QUERY_SQL_SQL_H
@@ -66,9 +67,9 @@ struct sql_limits {
 };
 
 /*
- * Compiles one statement; text is a C string in UTF-8. limits may be NULL. On success *out is freed with
- * sql_free(). Returns 0; -EINVAL for a wrong statement, -EOPNOTSUPP for a construct that is not
- * supported, -ENOMEM. On failure error, which may be NULL, has text and position, and
+ * Compiles one statement; text is a C string in UTF-8. limits may be NULL. On success *out is freed
+ * with sql_free(). Returns 0; -EINVAL for a wrong statement, -EOPNOTSUPP for a construct that is
+ * not supported, -ENOMEM. On failure error, which may be NULL, has text and position, and
  * fth_error_text() has both in one line.
  */
 int sql_compile(const struct sql_catalog *catalog, const char *text,
@@ -77,8 +78,8 @@ int sql_compile(const struct sql_catalog *catalog, const char *text,
 void sql_free(struct sql_statement *statement);
 
 /*
- * The next statement of a script: sets *begin and *length to its bytes, starting the search at `from`.
- * Knows quotes, dollar quotes and comments, and nothing else of SQL. Returns the offset
+ * The next statement of a script: sets *begin and *length to its bytes, starting the search at
+ * `from`. Knows quotes, dollar quotes and comments, and nothing else of SQL. Returns the offset
  * behind its semicolon, or 0 if nothing but blanks and comments is left.
  */
 size_t sql_split(const char *script, size_t from, size_t *begin, size_t *length);

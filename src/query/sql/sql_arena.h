@@ -7,7 +7,10 @@
 
 struct sql_arena;
 
-/* Charges bytes before the arena takes them, or gives -bytes back; a failure is that of the allocation. */
+/*
+ * Charges bytes before the arena takes them, or gives -bytes back; a failure is that of the
+ * allocation.
+ */
 typedef int sql_charge_fn(void *user, ptrdiff_t bytes);
 
 /* An arena of at most `limit` bytes; NULL if memory is short. */

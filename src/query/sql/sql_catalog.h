@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the SQL front end asks of a database: its tables and views by name. The database fills in plain
- * structures; they stay valid and unchanged until the statement that used them is freed.
+ * What the SQL front end asks of a database: its tables and views by name. The database fills in
+ * plain structures; they stay valid and unchanged until the statement that used them is freed.
  */
 #ifndef QUERY_SQL_CATALOG_H
 #define QUERY_SQL_CATALOG_H
@@ -38,7 +38,10 @@ struct sql_catalog {
 	const struct sql_table *(*table)(void *self, const char *name);
 	/* The query text of the view of this name, or NULL. */
 	const char *(*view)(void *self, const char *name);
-	/* The name of table or view i, valid until the next call, or NULL after the last; for suggestions. */
+	/*
+	 * The name of table or view i, valid until the next call, or NULL after the last; for
+	 * suggestions.
+	 */
 	const char *(*name)(void *self, unsigned i);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Aggregates. With few groups each has a mask of its rows, and the loops over whole vectors do the work. With
- * many, each row adds to its group.
+ * Aggregates. With few groups each has a mask of its rows, and the loops over whole vectors do the
+ * work. With many, each row adds to its group.
  */
 #include "query/vec/agg.h"
 #include "query/vec/kern/kern.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Aggregates over vectors, by group; without GROUP BY there is one group. Null rows do not count. The
- * states are plain arrays of the caller: counts, sums in 64 or 128 bits, least and greatest values.
+ * Aggregates over vectors, by group; without GROUP BY there is one group. Null rows do not count.
+ * The states are plain arrays of the caller: counts, sums in 64 or 128 bits, least and greatest
+ * values.
  */
 #ifndef FTH_QUERY_AGG_H
 #define FTH_QUERY_AGG_H
@@ -24,7 +25,10 @@ void fth_agg_groups(struct fth_agg_groups *g, unsigned n, const uint64_t *rows,
 
 /* counts[group] += rows; v NULL: null rows count too. */
 void fth_agg_group_count(const struct fth_agg_groups *g, const struct fth_vec *v, uint64_t *counts);
-/* The same in 16 bits, which are known to be enough. Returns a number that no count of these groups exceeds. */
+/*
+ * The same in 16 bits, which are known to be enough. Returns a number that no count of these groups
+ * exceeds.
+ */
 unsigned fth_agg_group_count_u16(const struct fth_agg_groups *g, const struct fth_vec *v,
 				 uint16_t *counts);
 /* Sums that are proved to fit. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Aggregates against a loop over the rows, for all types, with nulls, bases, and few or many groups. */
+/*
+ * Aggregates against a loop over the rows, for all types, with nulls, bases, and few or many
+ * groups.
+ */
 #include "fth_test.h"
 
 #include "query/vec/agg.h"

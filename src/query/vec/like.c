@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * LIKE. A pattern is cut at its '%' signs into pieces. The first piece is tied to the start, the last
- * one to the end, and those between are found one after the other: the earliest place of each is as good
- * as any. So matching never goes back.
+ * LIKE. A pattern is cut at its '%' signs into pieces. The first piece is tied to the start, the
+ * last one to the end, and those between are found one after the other: the earliest place of each
+ * is as good as any. So matching never goes back.
  */
 #include "query/vec/like.h"
 
@@ -84,7 +84,7 @@ const struct fth_like_piece *fth_like_needle(const struct fth_like *like)
 	for (unsigned i = !like->open_start; i < end; i++) {
 		const struct fth_like_piece *piece = &like->piece[i];
 
-		if (!piece->wild && (found == NULL || piece->len > found->len))
+		if (!piece->wild && (!found || piece->len > found->len))
 			found = piece;
 	}
 	return found;

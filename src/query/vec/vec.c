@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bitmaps, selections and plain access to vectors. Beside it: agg.c aggregates; like.c LIKE; kern/ the loops; prog/
- * expression trees (expression.c), their compilation into programs (lower*.c) and the execution
- * (prog_run*.c). src/scalar has values of single rows.
+ * Bitmaps, selections and plain access to vectors. Beside it: agg.c aggregates; like.c LIKE; kern/
+ * the loops; prog/ expression trees (expression.c), their compilation into programs (lower*.c) and
+ * the execution (prog_run*.c). src/scalar has values of single rows.
  */
 #include "query/vec/vec.h"
 #include "query/vec/kern/kern.h"

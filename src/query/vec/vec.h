@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Vectors: at most FTH_BATCH values of one column, in the narrowest physical type that holds them, with a
- * bitmap of nulls. Bitmaps are arrays of 64-bit words; row i is bit i % 64 of word i / 64.
+ * Vectors: at most FTH_BATCH values of one column, in the narrowest physical type that holds them,
+ * with a bitmap of nulls. Bitmaps are arrays of 64-bit words; row i is bit i % 64 of word i / 64.
  *
- * Nobody owns a struct fth_vec: it points at memory of whoever decoded or computed the values, which
- * stays valid until its producer is used again.
+ * Nobody owns a struct fth_vec: it points at memory of whoever decoded or computed the values,
+ * which stays valid until its producer is used again.
  */
 #ifndef FTH_QUERY_VEC_H
 #define FTH_QUERY_VEC_H
@@ -43,7 +43,9 @@ static inline unsigned fth_phys_width(enum fth_phys type)
 /* The narrowest integer type for values in [lo, hi]. */
 enum fth_phys fth_phys_for(fth_i128 lo, fth_i128 hi);
 
-/* The distinct values of a column, or of a part of it. Two with the same id hold the same entries. */
+/*
+ * The distinct values of a column, or of a part of it. Two with the same id hold the same entries.
+ */
 struct fth_dict {
 	uint64_t id; /* not 0 */
 	uint32_t count;
@@ -54,9 +56,9 @@ struct fth_dict {
 uint64_t fth_dict_next_id(void);
 
 /*
- * Row i of an integer type has the value base + data[i]: values that are stored with a frame of reference
- * stay narrow. With a dictionary, base + data[i] is the code of row i. A null row may hold any integer;
- * its string must be readable.
+ * Row i of an integer type has the value base + data[i]: values that are stored with a frame of
+ * reference stay narrow. With a dictionary, base + data[i] is the code of row i. A null row may
+ * hold any integer; its string must be readable.
  */
 struct fth_vec {
 	enum fth_phys type;
@@ -65,8 +67,8 @@ struct fth_vec {
 	int64_t base;
 	const struct fth_dict *dict;
 	/*
-	 * FTH_STR: the rows' bytes lie in this block, in the order of rows, without overlap. A search
-	 * then runs over the block as a whole. NULL if that is not so.
+	 * FTH_STR: the rows' bytes lie in this block, in the order of rows, without overlap. A
+	 * search then runs over the block as a whole. NULL if that is not so.
 	 */
 	const char *block;
 	size_t block_len;
@@ -98,8 +100,8 @@ bool fth_bits_any(const uint64_t *bits, unsigned n);
 unsigned fth_bits_rows(const uint64_t *bits, unsigned n, uint16_t *rows);
 
 /*
- * A selection: some rows of a batch. The bitmap always holds; the list is made when it is asked for and few
- * rows are left (fth_sel_sparse()), and stays valid until the bitmap changes.
+ * A selection: some rows of a batch. The bitmap always holds; the list is made when it is asked for
+ * and few rows are left (fth_sel_sparse()), and stays valid until the bitmap changes.
  */
 struct fth_sel {
 	unsigned n;	/* rows of the batch */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An estimate of the number of distinct values: HyperLogLog (Flajolet et al. 2007) with SKETCH_REGISTERS
- * registers of one byte, standard error 3.3 %.
+ * An estimate of the number of distinct values: HyperLogLog (Flajolet et al. 2007) with
+ * SKETCH_REGISTERS registers of one byte, standard error 3.3 %.
  */
 #ifndef TABLE_DISTINCT_ESTIMATE_H
 #define TABLE_DISTINCT_ESTIMATE_H

@@ -88,7 +88,9 @@ static void begin_run(struct prover *p, int64_t value)
 		p->seen = NULL;
 	}
 	p->sorted &= ascends;
-	/* A sorted column has no value twice. In another one this must be new, and none of the old. */
+	/*
+	 * A sorted column has no value twice. In another one this must be new, and none of the old.
+	 */
 	if (!p->sorted && (fresh != 1 || (p->old && value >= p->old_min && value <= p->old_max)))
 		p->clustered = false;
 	p->runs++;

@@ -2,12 +2,13 @@
 /*
  * Proves facts about a column, from its values in the order of rows.
  *
- * 1. A fact holds for all rows seen so far, those of earlier batches included, or is dropped for good.
- * 2. Rows of earlier batches are known by what the manifest says about them: facts, smallest, largest and last
- *    value. A value between the smallest and largest old one may be there already: the column is not clustered
- *    any more, unless it continues a sorted order.
- * 3. Values of this batch are in a keyset. If that is full only a sorted column stays clustered. Columns that
- *    have none, or need it no longer, leave their memory to the others.
+ * 1. A fact holds for all rows seen so far, those of earlier batches included, or is dropped for
+ *    good.
+ * 2. Rows of earlier batches are known by what the manifest says about them: facts, smallest,
+ *    largest and last value. A value between the smallest and largest old one may be there already:
+ *    the column is not clustered any more, unless it continues a sorted order.
+ * 3. Values of this batch are in a keyset. If that is full only a sorted column stays clustered.
+ *    Columns that have none, or need it no longer, leave their memory to the others.
  */
 #ifndef TABLE_FACTS_H
 #define TABLE_FACTS_H

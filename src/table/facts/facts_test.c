@@ -121,7 +121,10 @@ static void little_memory_proves_less(void **state)
 	fixture_close(&f);
 }
 
-/* Keys of three times a column's memory are proved unique where another column needs none of its own. */
+/*
+ * Keys of three times a column's memory are proved unique where another column needs none of its
+ * own.
+ */
 static void columns_leave_memory_to_others(void **state)
 {
 	enum { ROWS = 1000, APART = 3001 };

@@ -8,7 +8,10 @@
 
 struct keyset;
 
-/* `memory` bytes are its own. It takes more from *spare, which several sets share, and leaves all of it there when it is freed. */
+/*
+ * `memory` bytes are its own. It takes more from *spare, which several sets share, and leaves all
+ * of it there when it is freed.
+ */
 struct keyset *keyset_new(size_t memory, size_t *spare);
 void keyset_free(struct keyset *set);
 

@@ -18,8 +18,9 @@ static uint64_t mask_all(unsigned bits, unsigned element)
 }
 
 /*
- * Unpack into elements of BITS bits and add `base` to each. A value that begins at bit s of its element has its low
- * bits there, and the rest, if any, in the next row. The compiler's vectors become whatever the instruction set has.
+ * Unpack into elements of BITS bits and add `base` to each. A value that begins at bit s of its
+ * element has its low bits there, and the rest, if any, in the next row. The compiler's vectors
+ * become whatever the instruction set has.
  */
 #define VECTOR_BYTES 32u
 #define DEFINE_UNPACK(BITS, ISA, attributes)                                                      \
@@ -146,7 +147,10 @@ void bits_pack(const uint64_t values[BITS_BLOCK], unsigned width, unsigned char 
 	if (width == 0)
 		return;
 	narrow_block(values, bits_size(width), elements);
-	/* The reverse of unpacking: low bits at their place, the rest at the bottom of the next row. */
+	/*
+	 * The reverse of unpacking: low bits at their place, the rest at the bottom of the next
+	 * row.
+	 */
 	for (unsigned i = 0; i < element; i++) {
 		unsigned bit = i * width, row = bit / element, s = bit % element;
 		unsigned low = element - s < width ? element - s : width;

@@ -29,7 +29,9 @@ static void every_width_comes_back(void **state)
 	for (unsigned width = 0; width <= 64; width++) {
 		size_t bytes = bits_bytes(BITS_BLOCK, width);
 
-		/* The end of the allocation is the end of the block: sanitizers see a read beyond. */
+		/*
+		 * The end of the allocation is the end of the block: sanitizers see a read beyond.
+		 */
 		packed = malloc(bytes ? bytes : 1);
 		for (unsigned i = 0; i < BITS_BLOCK; i++)
 			values[i] = width == 0	 ? 0

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A set of strings with codes, in the order in which they were added. Within limits of values and bytes.
- * One thread at a time changes it; dict_find() may run in any number of threads meanwhile if none does.
+ * A set of strings with codes, in the order in which they were added. Within limits of values and
+ * bytes. One thread at a time changes it; dict_find() may run in any number of threads meanwhile if
+ * none does.
  */
 #ifndef TABLE_DICT_H
 #define TABLE_DICT_H
@@ -31,8 +32,8 @@ uint32_t dict_find(const struct dict *dict, const char *bytes, uint32_t length);
 int dict_add(struct dict *dict, const char *bytes, uint32_t length, uint32_t *code);
 
 /*
- * Put the values in ascending order. codes (count numbers, may be NULL) gets the new code of each old one.
- * -ENOMEM.
+ * Put the values in ascending order. codes (count numbers, may be NULL) gets the new code of each
+ * old one. -ENOMEM.
  */
 int dict_sort(struct dict *dict, uint32_t *codes);
 

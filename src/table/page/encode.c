@@ -203,7 +203,9 @@ int encode_ints(struct encoder *e, struct group_column *column, int64_t *values,
 	return e->image.failed ? -ENOMEM : 0;
 }
 
-/* Give null rows the value before them, or the first one: it is inside min and max and makes runs. */
+/*
+ * Give null rows the value before them, or the first one: it is inside min and max and makes runs.
+ */
 static void fill_nulls(struct group_column *column, uint32_t rows)
 {
 	int64_t value = 0;

@@ -53,8 +53,8 @@ struct chunk_notes {
 };
 
 /*
- * Encode a column at the end of the image, at a multiple of CHUNK_ALIGN. chunk->offset is where, from the
- * beginning of the image. Adds the values to e->sketch. Returns 0 or -ENOMEM.
+ * Encode a column at the end of the image, at a multiple of CHUNK_ALIGN. chunk->offset is where,
+ * from the beginning of the image. Adds the values to e->sketch. Returns 0 or -ENOMEM.
  */
 int encode_column(struct encoder *e, struct group_column *column, uint32_t rows,
 		  struct shared_dict *dict, struct fth_table_chunk *chunk,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Encoding strings: as codes of the column's dictionary, of one of the group, or as blocks of text. */
+/*
+ * Encoding strings: as codes of the column's dictionary, of one of the group, or as blocks of text.
+ */
 #include "table/page/bits.h"
 #include "table/page/encode.h"
 #include "table/page/sequence.h"

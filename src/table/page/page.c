@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening pages: everything that decoding relies on is verified here, once. Siblings: page_int.c decodes
- * integers, page_text.c strings, sequence.c and bits.c what both are made of.
+ * Opening pages: everything that decoding relies on is verified here, once. Siblings: page_int.c
+ * decodes integers, page_text.c strings, sequence.c and bits.c what both are made of.
  *
  * What holds for an open page, whatever bytes it was opened from:
  *
  * 1. Every section lies inside chunk->head bytes, of rows and counts that the snapshot agrees with.
- * 2. Lengths of runs are at least 1 and their sum is `rows`; index entries say where each block begins.
+ * 2. Lengths of runs are at least 1 and their sum is `rows`; index entries say where each block
+ *    begins.
  * 3. Offsets of a local dictionary ascend and end inside the image.
  * 4. Text blocks have ascending first rows, the first of them 0, and lie inside the chunk.
  *
- * Two things are verified when they are decoded, because that costs nothing there: that codes are below the
- * number of values, and that lengths of strings add up to their block's text.
+ * Two things are verified when they are decoded, because that costs nothing there: that codes are
+ * below the number of values, and that lengths of strings add up to their block's text.
  */
 #include "table/page/page.h"
 

@@ -36,8 +36,9 @@ static struct run_index run_of(const struct fth_table_page *page, uint32_t row)
 }
 
 /*
- * Runs are short as a rule: STEP values are stored at a time, of which those behind the end of a run are overwritten by the
- * next one. Only where that would pass the end of the output, values are stored one by one.
+ * Runs are short as a rule: STEP values are stored at a time, of which those behind the end of a
+ * run are overwritten by the next one. Only where that would pass the end of the output, values are
+ * stored one by one.
  */
 #define STEP 8u
 #define DEFINE_EXPAND(TYPE)                                                                       \

@@ -184,7 +184,9 @@ static const unsigned char *block_at(const struct fth_table_sequence *s, uint32_
 	return s->packed + (size_t)block * (BITS_BLOCK / 8) * s->width;
 }
 
-/* n packed numbers of FROM into TO, scaled. Arithmetic modulo 2^64 is exact after the truncation. */
+/*
+ * n packed numbers of FROM into TO, scaled. Arithmetic modulo 2^64 is exact after the truncation.
+ */
 #define DEFINE_SCALE(FROM, TO, ISA, attributes)                                         \
 	attributes static void scale_##FROM##_##TO##_##ISA(                             \
 		const void *from, uint32_t n, uint64_t base, uint64_t factor, void *to) \
@@ -246,7 +248,10 @@ static void scale(const void *from, unsigned from_size, uint32_t n, uint64_t bas
 	scales_portable[i][k](from, n, base, factor, to);
 }
 
-/* Sums of the differences in[1] to in[to - 1], the first of which is `sum`; those from `from` on go to out. */
+/*
+ * Sums of the differences in[1] to in[to - 1], the first of which is `sum`; those from `from` on go
+ * to out.
+ */
 #define DEFINE_SUMS(FROM, TO)                                                                      \
 	static void sums_##FROM##_##TO(const void *raw, uint32_t from, uint32_t to, uint64_t base, \
 				       uint64_t sum, void *values)                                 \

@@ -38,8 +38,8 @@ void sequence_write(const int64_t *values, uint32_t count, const struct sequence
 		    unsigned char *to);
 
 /*
- * Find a sequence of `count` values at *at of a head of `length` bytes, and move *at behind it. False if
- * its header is invalid or it does not fit.
+ * Find a sequence of `count` values at *at of a head of `length` bytes, and move *at behind it.
+ * False if its header is invalid or it does not fit.
  */
 bool sequence_find(const unsigned char *head, uint64_t length, uint64_t *at, uint32_t count,
 		   struct fth_table_sequence *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Databases. Siblings: place_dir.c and place_vol.c keep tables in a directory or a volume, manifest.c says what
- * a table consists of, table.c opens snapshots, writer.c appends.
+ * Databases. Siblings: place_dir.c and place_vol.c keep tables in a directory or a volume,
+ * manifest.c says what a table consists of, table.c opens snapshots, writer.c appends.
  */
 #include "table/place/db.h"
 
@@ -31,18 +31,18 @@ int db_name(const char *name, char out[FTH_TABLE_NAME_MAX + 1])
 }
 
 /* "vol(URI,...)" is a volume, anything else a directory. */
-static int open_store(const char *where, unsigned flags, struct store **out)
+static int open_place(const char *where, unsigned flags, struct place **out)
 {
 	size_t n = strlen(where);
 	char *uris;
 	int rc;
 
 	if (strncmp(where, "vol(", 4) != 0 || where[n - 1] != ')')
-		return store_dir_open(where, flags, out);
+		return place_dir_open(where, flags, out);
 	uris = strndup(where + 4, n - 5);
 	if (!uris)
 		return -ENOMEM;
-	rc = store_vol_open(uris, flags, out);
+	rc = place_vol_open(uris, flags, out);
 	free(uris);
 	return rc;
 }
@@ -55,7 +55,7 @@ int fth_table_db_open(const char *where, unsigned flags, struct fth_table_db **o
 	*out = NULL;
 	if (!db)
 		return -ENOMEM;
-	rc = open_store(where, flags, &db->store);
+	rc = open_place(where, flags, &db->place);
 	if (rc < 0) {
 		free(db);
 		return rc;
@@ -68,13 +68,13 @@ void fth_table_db_close(struct fth_table_db *db)
 {
 	if (!db)
 		return;
-	db->store->ops->close(db->store);
+	db->place->ops->close(db->place);
 	free(db);
 }
 
 static int refuse_readonly(const struct fth_table_db *db)
 {
-	return db->store->readonly ? fth_fail(EROFS, "the database is open read-only") : 0;
+	return db->place->readonly ? fth_fail(EROFS, "the database is open read-only") : 0;
 }
 
 int fth_table_create(struct fth_table_db *db, const char *name,
@@ -97,7 +97,7 @@ int fth_table_create(struct fth_table_db *db, const char *name,
 	if (rc == 0)
 		rc = manifest_write(&m, &blob.bytes, &blob.length);
 	if (rc == 0)
-		rc = db->store->ops->create(db->store, lower, &blob);
+		rc = db->place->ops->create(db->place, lower, &blob);
 	free(blob.bytes);
 	manifest_release(&m);
 	return rc;
@@ -110,10 +110,10 @@ int fth_table_remove(struct fth_table_db *db, const char *name)
 
 	if (rc == 0)
 		rc = db_name(name, lower);
-	return rc < 0 ? rc : db->store->ops->remove(db->store, lower);
+	return rc < 0 ? rc : db->place->ops->remove(db->place, lower);
 }
 
 int fth_table_list(struct fth_table_db *db, int (*visit)(const char *name, void *user), void *user)
 {
-	return db->store->ops->list(db->store, visit, user);
+	return db->place->ops->list(db->place, visit, user);
 }

@@ -7,7 +7,7 @@
 #include "fathom/table/db.h"
 
 struct fth_table_db {
-	struct store *store;
+	struct place *place;
 };
 
 /* A table's name as it is stored, in lower case. 0, or -EINVAL. */

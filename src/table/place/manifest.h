@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The manifest of a table: its schema, groups, chunks, facts and dictionaries. It is stored as one blob
- * with a checksum, and replaced as a whole by every batch.
+ * The manifest of a table: its schema, groups, chunks, facts and dictionaries. It is stored as one
+ * blob with a checksum, and replaced as a whole by every batch.
  */
 #ifndef TABLE_MANIFEST_H
 #define TABLE_MANIFEST_H
@@ -53,8 +53,8 @@ int manifest_init(struct manifest *m, const struct fth_table_schema *schema, uin
 void manifest_release(struct manifest *m);
 
 /*
- * Into a blob from malloc(), and from one. manifest_read() verifies everything that others rely on: 0,
- * -EBADMSG with a text, -ENOMEM. sketches says whether those are wanted: only writers need them.
+ * Into a blob from malloc(), and from one. manifest_read() verifies everything that others rely on:
+ * 0, -EBADMSG with a text, -ENOMEM. sketches says whether those are wanted: only writers need them.
  */
 int manifest_write(const struct manifest *m, void **blob, size_t *bytes);
 int manifest_read(struct manifest *m, const void *blob, size_t bytes, bool sketches,

@@ -6,8 +6,8 @@
  *	data		chunks; grows at its end
  *	lock		locked with flock() by the writer
  *
- * A table appears and goes with one rename of its folder. Names that begin with a dot are folders on
- * their way in or out; the next create or remove deletes those that no process is using.
+ * A table appears and goes with one rename of its folder. Names that begin with a dot are folders
+ * on their way in or out; the next create or remove deletes those that no process is using.
  *
  * 1. Bytes of `data` before the end that the manifest states never change.
  * 2. The manifest is replaced only after all bytes it refers to are durable.
@@ -39,14 +39,14 @@
 
 #define FIRST_END BATCH_ALIGN /* of an empty table: a device needs a block */
 
-struct dir_store {
-	struct store base;
+struct dir_place {
+	struct place base;
 	char *path;
 };
 
 struct dir_output {
 	struct output base;
-	struct dir_store *store;
+	struct dir_place *place;
 	char name[FTH_TABLE_NAME_MAX + 1];
 	int folder, lock, data;
 	uint64_t committed; /* bytes of data that readers may use; 0: not begun */
@@ -64,13 +64,13 @@ static int fail_on(const char *what, const char *name)
 
 static atomic_int fault_in, fault_errno;
 
-void store_dir_fail(int nth, int err)
+void place_dir_fail(int nth, int err)
 {
 	atomic_store(&fault_errno, err);
 	atomic_store(&fault_in, nth);
 }
 
-int store_dir_fail_left(void)
+int place_dir_fail_left(void)
 {
 	return atomic_load(&fault_in);
 }
@@ -126,16 +126,16 @@ static int open_in(int folder, const char *name, int flags)
 	return fd;
 }
 
-static int open_folder(const struct dir_store *store, const char *name)
+static int open_folder(const struct dir_place *place, const char *name)
 {
 	char *path;
 	int fd;
 
-	if (asprintf(&path, "%s%s%s", store->path, name ? "/" : "", name ? name : "") < 0)
+	if (asprintf(&path, "%s%s%s", place->path, name ? "/" : "", name ? name : "") < 0)
 		return -ENOMEM;
 	fd = fth_fd_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (fd == -ENOENT)
-		fd = fth_fail(ENOENT, "%s: no such table in %s", name ? name : "", store->path);
+		fd = fth_fail(ENOENT, "%s: no such table in %s", name ? name : "", place->path);
 	else if (fd < 0)
 		fd = fth_fail(-fd, "%s: %s", path, strerror(-fd));
 	free(path);
@@ -196,17 +196,17 @@ static int read_small(int folder, const char *name, const struct fth_table_memor
 	return rc;
 }
 
-/* ---- the store ---- */
+/* ---- the place ---- */
 
-static struct dir_store *dir_store(struct store *store)
+static struct dir_place *dir_place(struct place *place)
 {
-	return (struct dir_store *)(void *)store;
+	return (struct dir_place *)(void *)place;
 }
 
-static void dir_close(struct store *store)
+static void dir_close(struct place *place)
 {
-	free(dir_store(store)->path);
-	free(store);
+	free(dir_place(place)->path);
+	free(place);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -219,17 +219,17 @@ static int is_table(const struct dirent *entry)
 	return table_name_valid(entry->d_name);
 }
 
-static int dir_list(struct store *store, int (*visit)(const char *name, void *user), void *user)
+static int dir_list(struct place *place, int (*visit)(const char *name, void *user), void *user)
 {
 	struct dirent **entries;
-	int n = scandir(dir_store(store)->path, &entries, is_table, by_name), rc = 0;
+	int n = scandir(dir_place(place)->path, &entries, is_table, by_name), rc = 0;
 
 	if (n < 0)
-		return fail_on("cannot list it", dir_store(store)->path);
+		return fail_on("cannot list it", dir_place(place)->path);
 	for (int i = 0; i < n; i++) {
 		char *path;
 
-		if (rc == 0 && asprintf(&path, "%s/%s/manifest", dir_store(store)->path,
+		if (rc == 0 && asprintf(&path, "%s/%s/manifest", dir_place(place)->path,
 					entries[i]->d_name) >= 0) {
 			if (access(path, F_OK) == 0)
 				rc = visit(entries[i]->d_name, user);
@@ -317,9 +317,9 @@ static int create_in(int parent, const char *name, const struct blob *manifest)
 	return rc;
 }
 
-static int dir_create(struct store *store, const char *name, const struct blob *manifest)
+static int dir_create(struct place *place, const char *name, const struct blob *manifest)
 {
-	int parent = open_folder(dir_store(store), NULL), rc;
+	int parent = open_folder(dir_place(place), NULL), rc;
 
 	if (parent < 0)
 		return parent;
@@ -359,9 +359,9 @@ static int remove_locked(int parent, const char *name)
 	return 0;
 }
 
-static int dir_remove(struct store *store, const char *name)
+static int dir_remove(struct place *place, const char *name)
 {
-	int folder = open_folder(dir_store(store), name), parent, lock, rc;
+	int folder = open_folder(dir_place(place), name), parent, lock, rc;
 
 	if (folder < 0)
 		return folder;
@@ -369,7 +369,7 @@ static int dir_remove(struct store *store, const char *name)
 	close(folder);
 	if (lock < 0)
 		return lock;
-	parent = open_folder(dir_store(store), NULL);
+	parent = open_folder(dir_place(place), NULL);
 	rc = parent < 0 ? parent : remove_locked(parent, name);
 	if (parent >= 0) {
 		delete_leftovers(parent);
@@ -379,10 +379,10 @@ static int dir_remove(struct store *store, const char *name)
 	return rc;
 }
 
-static int dir_read(struct store *store, const char *name, const struct fth_table_memory *memory,
+static int dir_read(struct place *place, const char *name, const struct fth_table_memory *memory,
 		    struct blob *manifest)
 {
-	int folder = open_folder(dir_store(store), name), rc;
+	int folder = open_folder(dir_place(place), name), rc;
 
 	if (folder < 0)
 		return folder;
@@ -391,7 +391,7 @@ static int dir_read(struct store *store, const char *name, const struct fth_tabl
 	return rc < 0 ? fth_fail_in(rc, name) : 0;
 }
 
-static int dir_open_file(struct store *store, const char *name, uint64_t id, uint32_t file,
+static int dir_open_file(struct place *place, const char *name, uint64_t id, uint32_t file,
 			 uint64_t bytes, struct fth_dev **out)
 {
 	char path[PATH_MAX], escaped[PATH_MAX * 3 + 1], uri[PATH_MAX * 3 + 64];
@@ -399,7 +399,7 @@ static int dir_open_file(struct store *store, const char *name, uint64_t id, uin
 
 	(void)id;
 	(void)file;
-	if (snprintf(path, sizeof(path), "%s/%s/data", dir_store(store)->path, name) >=
+	if (snprintf(path, sizeof(path), "%s/%s/data", dir_place(place)->path, name) >=
 	    (int)sizeof(path))
 		return -ENAMETOOLONG;
 	rc = fth_uri_escape(path, escaped, sizeof(escaped));
@@ -444,7 +444,7 @@ static int output_begin(struct output *output, uint64_t id, uint32_t files, uint
 	return 0;
 }
 
-static int output_place(struct output *output, uint64_t bytes, uint32_t *file, uint64_t *offset)
+static int output_reserve(struct output *output, uint64_t bytes, uint32_t *file, uint64_t *offset)
 {
 	*file = 0;
 	*offset = dir_output(output)->end;
@@ -509,7 +509,7 @@ static void output_close(struct output *output)
 static const struct output_ops output_ops = {
 	.read = output_read,
 	.begin = output_begin,
-	.place = output_place,
+	.reserve = output_reserve,
 	.write = output_write,
 	.files = output_files,
 	.file_bytes = output_file_bytes,
@@ -518,9 +518,9 @@ static const struct output_ops output_ops = {
 };
 
 /* Whether a folder that is open and locked is still the table of that name. */
-static bool still_there(const struct dir_store *store, const char *name, int folder)
+static bool still_there(const struct dir_place *place, const char *name, int folder)
 {
-	int now = open_folder(store, name);
+	int now = open_folder(place, name);
 	struct stat a, b;
 	bool same = now >= 0 && fstat(now, &a) == 0 && fstat(folder, &b) == 0 &&
 		    a.st_ino == b.st_ino && a.st_dev == b.st_dev;
@@ -530,15 +530,15 @@ static bool still_there(const struct dir_store *store, const char *name, int fol
 	return same;
 }
 
-static int dir_open_output(struct store *store, const char *name, struct output **out)
+static int dir_open_output(struct place *place, const char *name, struct output **out)
 {
-	int folder = open_folder(dir_store(store), name), lock, data = -1, rc = 0;
+	int folder = open_folder(dir_place(place), name), lock, data = -1, rc = 0;
 	struct dir_output *o = NULL;
 
 	if (folder < 0)
 		return folder;
 	lock = lock_table(folder, name);
-	if (lock >= 0 && !still_there(dir_store(store), name, folder))
+	if (lock >= 0 && !still_there(dir_place(place), name, folder))
 		rc = fth_fail(ENOENT, "%s: no such table", name);
 	else if (lock >= 0 && (data = open_in(folder, "data", O_RDWR)) < 0)
 		rc = fail_on("cannot open its data", name);
@@ -547,7 +547,7 @@ static int dir_open_output(struct store *store, const char *name, struct output 
 	if (lock >= 0 && rc == 0) {
 		*o = (struct dir_output){
 			.base.ops = &output_ops,
-			.store = dir_store(store),
+			.place = dir_place(place),
 			.folder = folder,
 			.lock = lock,
 			.data = data,
@@ -564,7 +564,7 @@ static int dir_open_output(struct store *store, const char *name, struct output 
 	return lock < 0 ? lock : rc;
 }
 
-static const struct store_ops store_ops = {
+static const struct place_ops place_ops = {
 	.close = dir_close,
 	.list = dir_list,
 	.create = dir_create,
@@ -574,9 +574,9 @@ static const struct store_ops store_ops = {
 	.open_output = dir_open_output,
 };
 
-int store_dir_open(const char *path, unsigned flags, struct store **out)
+int place_dir_open(const char *path, unsigned flags, struct place **out)
 {
-	struct dir_store *store;
+	struct dir_place *place;
 	struct stat st;
 
 	if ((flags & FTH_TABLE_DB_CREATE) && mkdir(path, 0777) < 0 && errno != EEXIST)
@@ -585,13 +585,13 @@ int store_dir_open(const char *path, unsigned flags, struct store **out)
 		return fail_on("cannot open it", path);
 	if (!S_ISDIR(st.st_mode))
 		return fth_fail(ENOTDIR, "%s is not a directory", path);
-	store = calloc(1, sizeof(*store));
-	if (!store || !(store->path = realpath(path, NULL))) {
-		free(store);
+	place = calloc(1, sizeof(*place));
+	if (!place || !(place->path = realpath(path, NULL))) {
+		free(place);
 		return -ENOMEM;
 	}
-	store->base.ops = &store_ops;
-	store->base.readonly = flags & FTH_TABLE_DB_READONLY;
-	*out = &store->base;
+	place->base.ops = &place_ops;
+	place->base.readonly = flags & FTH_TABLE_DB_READONLY;
+	*out = &place->base;
 	return 0;
 }

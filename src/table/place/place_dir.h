@@ -4,9 +4,9 @@
 #define TABLE_PLACE_DIR_H
 
 /* The nth change of a directory from now on (write, sync, rename, cut) fails with err; 0: none. */
-void store_dir_fail(int nth, int err);
+void place_dir_fail(int nth, int err);
 
 /* How many changes are left until then; 0 if the fault happened. */
-int store_dir_fail_left(void);
+int place_dir_fail_left(void);
 
 #endif

@@ -75,10 +75,10 @@ static void fail_everywhere(int err)
 	do {
 		uint64_t size = data_size(&f), now;
 
-		store_dir_fail(n, err);
+		place_dir_fail(n, err);
 		rc = append(f.db, (int64_t)rows);
-		left = store_dir_fail_left();
-		store_dir_fail(0, 0);
+		left = place_dir_fail_left();
+		place_dir_fail(0, 0);
 		assert_true(rc == 0 || rc == -err || rc == -EUCLEAN);
 		now = rows_of(&f);
 		assert_int_equal(now, rows + (rc == 0 || rc == -EUCLEAN ? ROWS : 0));
@@ -111,9 +111,9 @@ static void create_and_remove_fail_clean(void **state)
 	do {
 		struct fth_table *table;
 
-		store_dir_fail(n++, EIO);
+		place_dir_fail(n++, EIO);
 		rc = fth_table_create(f.db, "t", &schema);
-		store_dir_fail(0, 0);
+		place_dir_fail(0, 0);
 		if (fth_table_open(f.db, "t", NULL, &table) == 0) {
 			fth_table_close(table);
 			/* In place, but perhaps not durable. */
@@ -123,7 +123,7 @@ static void create_and_remove_fail_clean(void **state)
 		}
 	} while (rc < 0);
 	assert_ok(fth_table_create(f.db, "t", &schema));
-	store_dir_fail(1, EIO);
+	place_dir_fail(1, EIO);
 	assert_int_equal(fth_table_remove(f.db, "t"), -EIO);
 	assert_int_equal(rows_of(&f), 0);
 	assert_ok(fth_table_remove(f.db, "t"));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Loading text. Each thread reads the next block of whole lines, parses it, and appends its rows when its turn
- * comes, so that rows keep their order. The turn also knows how many lines came before, for messages.
+ * Loading text. Each thread reads the next block of whole lines, parses it, and appends its rows
+ * when its turn comes, so that rows keep their order. The turn also knows how many lines came
+ * before, for messages.
  */
 #include "table/text/parse.h"
 #include "table/write/writer.h"
@@ -67,7 +68,10 @@ static const char *name_input(const struct load *l, unsigned file)
 	return strcmp(l->paths[file], "-") == 0 ? "standard input" : l->paths[file];
 }
 
-/* Whether a read should end: the load has failed, or progress says so. A thread that has rows to tell of hears it itself. */
+/*
+ * Whether a read should end: the load has failed, or progress says so. A thread that has rows to
+ * tell of hears it itself.
+ */
 static bool is_canceled(void *user)
 {
 	struct load *l = user;
@@ -168,8 +172,8 @@ static int read_lines(struct load *l, struct text_block *block, bool *end)
 }
 
 /*
- * What parsing relies on: a newline behind the text, and padding. The newline of the last line stays: an empty last line is
- * a row of a file with one column.
+ * What parsing relies on: a newline behind the text, and padding. The newline of the last line
+ * stays: an empty last line is a row of a file with one column.
  */
 static void end_text(struct text_block *block)
 {

@@ -212,7 +212,10 @@ static void only_text_is_loaded(void **state)
 	fixture_close(&f);
 }
 
-/* Compressed text is recognised by its contents. Without its end, wherever that is cut off, nothing is loaded. */
+/*
+ * Compressed text is recognised by its contents. Without its end, wherever that is cut off, nothing
+ * is loaded.
+ */
 static void compressed_text_is_unpacked(void **state)
 {
 	static const unsigned char gzip[] = {
@@ -299,7 +302,10 @@ static void utf8_is_counted_by_characters(void **state)
 	fixture_close(&f);
 }
 
-/* Many blocks, long lines among them: what comes out is what went in, and lines are counted over blocks. */
+/*
+ * Many blocks, long lines among them: what comes out is what went in, and lines are counted over
+ * blocks.
+ */
 static void large_files_come_back(void **state)
 {
 	struct fth_rng rng = {9};
@@ -360,7 +366,10 @@ static int stop_soon(uint64_t done, uint64_t total, void *user)
 	return 1;
 }
 
-/* Of one column an empty line is a row wherever it is: at the end of a file, and of what is read at once. */
+/*
+ * Of one column an empty line is a row wherever it is: at the end of a file, and of what is read at
+ * once.
+ */
 static void empty_lines_of_one_column_are_rows(void **state)
 {
 	static char lines[6 << 20];

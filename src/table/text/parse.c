@@ -429,8 +429,8 @@ static int take_null(struct parser *p, struct parse_column *column)
 /* ---- lines ---- */
 
 /*
- * A short number without a quote, which is most of what there is: NULL if it is anything else. It has at most
- * 18 digits, and ends as a field does.
+ * A short number without a quote, which is most of what there is: NULL if it is anything else. It
+ * has at most 18 digits, and ends as a field does.
  */
 static const char *quick_number(const struct parser *p, const struct parse_column *column,
 				const char *at, int64_t *out)

@@ -50,22 +50,24 @@ int text_parser_init(struct parser *p, const struct fth_table_schema *schema,
 		     const struct fth_table_text *text);
 void text_parser_release(struct parser *p);
 
-/* Which columns the fields of a line belong to; the others are null. By default all columns, in their order. */
+/*
+ * Which columns the fields of a line belong to; the others are null. By default all columns, in
+ * their order.
+ */
 void text_parser_fields(struct parser *p, const uint32_t *order, uint32_t fields);
 
 /*
- * The columns that a header names: into order, which has room for one entry per column of the schema, and *fields. It is the
- * line [text, text + length), and text[length] a newline, followed by PARSE_PADDING readable bytes. -EINVAL: p->error.
- * -ENOMEM.
+ * The columns that a header names: into order, which has room for one entry per column of the
+ * schema, and *fields. It is the line [text, text + length), and text[length] a newline, followed
+ * by PARSE_PADDING readable bytes. -EINVAL: p->error. -ENOMEM.
  */
 int text_parser_header(struct parser *p, const char *text, size_t length, uint32_t *order,
 		       uint32_t *fields);
 
 /*
- * Parse whole lines: text[length] is a newline, followed by PARSE_PADDING readable bytes. It ends the last line
- * unless text ends with a newline. p->vector and
- * p->rows are the result; p->lines is the number of lines. -EINVAL: p->error, and p->lines is the line it is
- * in. -ENOMEM.
+ * Parse whole lines: text[length] is a newline, followed by PARSE_PADDING readable bytes. It ends
+ * the last line unless text ends with a newline. p->vector and p->rows are the result; p->lines is
+ * the number of lines. -EINVAL: p->error, and p->lines is the line it is in. -ENOMEM.
  */
 int text_parser_run(struct parser *p, const char *text, size_t length);
 

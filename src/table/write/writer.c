@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Appending to a table. Rows are collected into groups here, in order; what is proved about columns is proved
- * here too, because it depends on the order. Siblings: writer_check.c verifies values, writer_pool.c has the
- * threads that encode and write groups, writer_commit.c makes the new manifest.
+ * Appending to a table. Rows are collected into groups here, in order; what is proved about columns
+ * is proved here too, because it depends on the order. Siblings: writer_check.c verifies values,
+ * writer_pool.c has the threads that encode and write groups, writer_commit.c makes the new
+ * manifest.
  */
 #include "table/write/writer.h"
 
@@ -114,7 +115,7 @@ static void take_options(struct fth_table_writer *w, const struct fth_table_writ
 static int open_writer(struct fth_table_writer *w, struct fth_table_db *db, const char *name,
 		       const struct fth_table_write_options *options)
 {
-	int rc = db->store->ops->open_output(db->store, name, &w->output);
+	int rc = db->place->ops->open_output(db->place, name, &w->output);
 
 	if (rc == 0)
 		rc = read_old(w, name);
@@ -149,7 +150,7 @@ int fth_table_writer_open(struct fth_table_db *db, const char *name,
 		rc = check_options(options);
 	if (rc == 0)
 		rc = db_name(name, lower);
-	if (rc == 0 && db->store->readonly)
+	if (rc == 0 && db->place->readonly)
 		rc = fth_fail(EROFS, "the database is open read-only");
 	if (rc < 0)
 		return rc;

@@ -76,8 +76,9 @@ int writer_check(const struct fth_table_schema *schema, const struct fth_table_v
 		 uint32_t rows, uint64_t first);
 
 /*
- * writer_memory.c: the least memory of a writer of such a table. Divide the memory, 0 for the default, of which facts get up to so much for each column. Changes
- * threads and group_rows. -ENOMEM, with a text that names the least.
+ * writer_memory.c: the least memory of a writer of such a table. Divide the memory, 0 for the
+ * default, of which facts get up to so much for each column. Changes threads and group_rows.
+ * -ENOMEM, with a text that names the least.
  */
 uint64_t writer_least(const struct fth_table_schema *schema);
 int writer_plan(struct fth_table_writer *w, const char *name, uint64_t memory, uint64_t facts);
@@ -89,7 +90,10 @@ void writer_stop(struct fth_table_writer *w);
 int writer_push(struct fth_table_writer *w, struct group *group);
 /* Wait until all groups are written. */
 int writer_drain(struct fth_table_writer *w);
-/* An empty group; waits while there are as many as there may be, unless the writer has failed. Returns 0 or -ENOMEM. */
+/*
+ * An empty group; waits while there are as many as there may be, unless the writer has failed.
+ * Returns 0 or -ENOMEM.
+ */
 int writer_take_group(struct fth_table_writer *w, struct group **out);
 /* Remember the first error; returns rc. */
 int writer_fail(struct fth_table_writer *w, int rc);

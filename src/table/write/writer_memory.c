@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a writer keeps to its memory. A part each is for facts, for dictionaries and for blocks of text that are loaded;
- * the rest is for groups: those that are filled, wait or are encoded, and the image of each that is encoded. The bytes of a
- * group are those of its rows and of their text, for which a group has so much room and is cut before it is exceeded.
+ * How a writer keeps to its memory. A part each is for facts, for dictionaries and for blocks of
+ * text that are loaded; the rest is for groups: those that are filled, wait or are encoded, and the
+ * image of each that is encoded. The bytes of a group are those of its rows and of their text, for
+ * which a group has so much room and is cut before it is exceeded.
  *
- * With less memory a writer has fewer groups that wait, then smaller groups, then fewer threads, and at last groups of few rows.
+ * With less memory a writer has fewer groups that wait, then smaller groups, then fewer threads,
+ * and at last groups of few rows.
  */
 #include "table/write/writer.h"
 
@@ -52,7 +54,10 @@ static struct row_cost cost_of_row(const struct fth_table_schema *schema)
 	return cost;
 }
 
-/* Of one byte of text: in each group, and in the image and in half of a dictionary of each that is encoded. */
+/*
+ * Of one byte of text: in each group, and in the image and in half of a dictionary of each that is
+ * encoded.
+ */
 static uint64_t text_copies(unsigned threads, unsigned groups)
 {
 	return groups + threads + (threads + 1) / 2;

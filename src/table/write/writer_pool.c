@@ -91,7 +91,7 @@ static int place_group(struct fth_table_writer *w, struct encoder *e, struct gro
 	int rc;
 
 	pthread_mutex_lock(&w->lock);
-	rc = w->output->ops->place(w->output, e->image.length, &written->file, &offset);
+	rc = w->output->ops->reserve(w->output, e->image.length, &written->file, &offset);
 	pthread_mutex_unlock(&w->lock);
 	if (rc < 0)
 		return rc;

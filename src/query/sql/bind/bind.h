@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The binder: names become columns, expressions get types, a select becomes relations. What it makes
- * may have subqueries in expressions (context.h); the rewriter removes them.
+ * The binder: names become columns, expressions get types, a select becomes relations. What it
+ * makes may have subqueries in expressions (context.h); the rewriter removes them.
  */
 #ifndef QUERY_SQL_BIND_H
 #define QUERY_SQL_BIND_H

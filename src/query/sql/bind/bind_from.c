@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The FROM clause: tables, views, subqueries and joins become relations, their columns enter the scope. */
+/*
+ * The FROM clause: tables, views, subqueries and joins become relations, their columns enter the
+ * scope.
+ */
 #include "query/sql/bind/bind.h"
 #include "query/sql/bind/typing.h"
 
@@ -310,7 +313,10 @@ static struct sql_expr *merged_expr(struct sql_ctx *ctx, const struct merged *m,
 	return args[kind == PG_QUERY__JOIN_TYPE__JOIN_RIGHT];
 }
 
-/* Puts an entry for each merged column in front of those of the join, and hides the two that it stands for. */
+/*
+ * Puts an entry for each merged column in front of those of the join, and hides the two that it
+ * stands for.
+ */
 static struct sql_rel *merge_columns(struct sql_ctx *ctx, struct sql_scope *scope,
 				     PgQuery__JoinType kind, unsigned from,
 				     const struct sql_list *merged, struct sql_rel *rel)
@@ -380,7 +386,10 @@ static void make_nullable(struct sql_scope *scope, unsigned from, unsigned to)
 
 /* ---- FULL JOIN ---- */
 
-/* The columns of the join as new ones: those before `middle` NULL if `padded`. Entries of the scope say which they are. */
+/*
+ * The columns of the join as new ones: those before `middle` NULL if `padded`. Entries of the scope
+ * say which they are.
+ */
 static struct sql_rel *full_side(struct sql_ctx *ctx, const struct sql_scope *scope, unsigned from,
 				 unsigned middle, bool padded, struct sql_rel *rel)
 {
@@ -415,8 +424,9 @@ static struct sql_rel *union_all(struct sql_ctx *ctx, struct sql_rel *a, struct 
 }
 
 /*
- * A FULL JOIN is the left join and, after it, the rows of the right side without a match. For these both sides are
- * bound a second time, so that their columns are their own. The scope's entries become the columns of the union.
+ * A FULL JOIN is the left join and, after it, the rows of the right side without a match. For these
+ * both sides are bound a second time, so that their columns are their own. The scope's entries
+ * become the columns of the union.
  */
 static struct sql_rel *full_join(struct sql_ctx *ctx, struct sql_scope *scope,
 				 const PgQuery__JoinExpr *join, unsigned from, unsigned middle,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queries: a select, VALUES, and the two sides of a set operation (bind_set.c). The relations of a select,
- * from below: FROM, filter (WHERE), projection (computed group keys), aggregate, filter (HAVING),
- * projection (select list and sort keys), aggregate (DISTINCT), sort, limit.
+ * Queries: a select, VALUES, and the two sides of a set operation (bind_set.c). The relations of a
+ * select, from below: FROM, filter (WHERE), projection (computed group keys), aggregate, filter
+ * (HAVING), projection (select list and sort keys), aggregate (DISTINCT), sort, limit.
  */
 #include "query/sql/bind/bind_query.h"
 #include "query/sql/bind/typing.h"
@@ -284,8 +284,8 @@ static struct sql_expr *replace_group(struct sql_ctx *ctx, void *arg, struct sql
 }
 
 /*
- * Whether column is determined by group keys: its table has a key without NULLs among them. The columns
- * of a scan are numbered in order.
+ * Whether column is determined by group keys: its table has a key without NULLs among them. The
+ * columns of a scan are numbered in order.
  */
 static bool determined(const struct sql_ctx *ctx, const struct sql_set *keys, int column)
 {
@@ -624,7 +624,10 @@ static const struct sql_cte *add_ctes(struct sql_ctx *ctx, const PgQuery__WithCl
 	return ctes;
 }
 
-/* A WITH query that nothing uses must be correct all the same. The last one goes first: it may use those before it. */
+/*
+ * A WITH query that nothing uses must be correct all the same. The last one goes first: it may use
+ * those before it.
+ */
 static void check_unused(struct sql_ctx *ctx, const struct sql_cte *ctes,
 			 const struct sql_cte *outer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UNION, INTERSECT, EXCEPT and VALUES. INTERSECT is a semi join and EXCEPT an anti join of distinct rows, in
- * which NULL is a value like others.
+ * UNION, INTERSECT, EXCEPT and VALUES. INTERSECT is a semi join and EXCEPT an anti join of distinct
+ * rows, in which NULL is a value like others.
  */
 #include "query/sql/bind/bind_query.h"
 #include "query/sql/bind/typing.h"

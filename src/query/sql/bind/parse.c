@@ -3,10 +3,11 @@
  * From text to PostgreSQL's parse tree.
  *
  * libpg-query and protobuf-c recurse over the tree without looking at the stack, so the nesting is
- * bounded before they see the text. The scanner, which does not recurse, gives tokens. A tree is at most as deep
- * as there are tokens since the last comma, summed over the open parentheses; a comma starts
- * a sibling. Set operations chain across commas and are never forgotten. Names, constants, dots and
- * the flat AND and OR do not count. The result is compared with what the thread's stack allows.
+ * bounded before they see the text. The scanner, which does not recurse, gives tokens. A tree is at
+ * most as deep as there are tokens since the last comma, summed over the open parentheses; a comma
+ * starts a sibling. Set operations chain across commas and are never forgotten. Names, constants,
+ * dots and the flat AND and OR do not count. The result is compared with what the thread's stack
+ * allows.
  */
 #include "query/sql/bind/parse.h"
 

@@ -5,7 +5,9 @@
 
 #include "query/sql/context.h"
 
-/* The generated header declares things that C++ and -Wpedantic dislike; only .c files include this. */
+/*
+ * The generated header declares things that C++ and -Wpedantic dislike; only .c files include this.
+ */
 #include <pg_query/pg_query.pb-c.h>
 
 /* The statements of a text. Fails with a position if it does not parse or nests too deeply. */

@@ -156,7 +156,10 @@ struct sql_expr *sql_cast(struct sql_ctx *ctx, struct sql_expr *e, struct sql_ty
 	return sql_fold(ctx, sql_cast_expr(ctx, e, type));
 }
 
-/* The first one decides, with room for both: as PostgreSQL does, since char, varchar and text cast to each other. */
+/*
+ * The first one decides, with room for both: as PostgreSQL does, since char, varchar and text cast
+ * to each other.
+ */
 static struct sql_type common_string(struct sql_type a, struct sql_type b)
 {
 	if (a.length == 0 || b.length == 0)
@@ -222,8 +225,8 @@ struct sql_type sql_unify(struct sql_ctx *ctx, unsigned count, struct sql_expr *
 }
 
 /*
- * Trailing blanks do not count where char meets char or varchar(n), and do count where it meets text. Both sides become
- * of one kind, so that a join by hash and a comparison row by row agree.
+ * Trailing blanks do not count where char meets char or varchar(n), and do count where it meets
+ * text. Both sides become of one kind, so that a join by hash and a comparison row by row agree.
  */
 static struct sql_type comparison_type(struct sql_ctx *ctx, struct sql_type a, struct sql_type b,
 				       const char *what, int at)

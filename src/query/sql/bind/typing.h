@@ -6,8 +6,8 @@
 #include "query/sql/context.h"
 
 /*
- * e as a value of type, if it is so implicitly: a quoted literal is read as that type, numbers widen,
- * strings are strings. `what` names the place in the error.
+ * e as a value of type, if it is so implicitly: a quoted literal is read as that type, numbers
+ * widen, strings are strings. `what` names the place in the error.
  */
 struct sql_expr *sql_coerce(struct sql_ctx *ctx, struct sql_expr *e, struct sql_type type,
 			    const char *what);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Functional dependencies: rules "these columns determine those" that hold for the rows of a relation. They come
- * from keys of tables, equalities, aggregates and projections. NULL counts as a value.
+ * Functional dependencies: rules "these columns determine those" that hold for the rows of a
+ * relation. They come from keys of tables, equalities, aggregates and projections. NULL counts as a
+ * value.
  */
 #include "query/sql/rewrite/rewrite.h"
 
@@ -114,9 +115,9 @@ static void own_facts(struct sql_ctx *ctx, const struct sql_rel *rel, struct sql
 
 /*
  * Rules about columns that rel does not show hold as well: they are facts about the row that each
- * output row comes from. Not so below an aggregate or a union, or on the side of a semi join that is
- * only looked at. On the right side of an outer join a constant is not one, it may be NULL; and what is computed
- * from a NULL there is not what the row without a match has.
+ * output row comes from. Not so below an aggregate or a union, or on the side of a semi join that
+ * is only looked at. On the right side of an outer join a constant is not one, it may be NULL; and
+ * what is computed from a NULL there is not what the row without a match has.
  */
 static void collect(struct sql_ctx *ctx, const struct sql_rel *rel, struct sql_facts *facts,
 		    bool outer)

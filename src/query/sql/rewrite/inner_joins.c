@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inner joins that touch form a cluster: leaves and one list of conjuncts. Here equality classes spread
- * constants, each conjunct goes to the leaf or the join where its columns meet, an OR over several leaves gives
- * each leaf what it implies for it, and the joins are put together again, connected leaves first.
+ * Inner joins that touch form a cluster: leaves and one list of conjuncts. Here equality classes
+ * spread constants, each conjunct goes to the leaf or the join where its columns meet, an OR over
+ * several leaves gives each leaf what it implies for it, and the joins are put together again,
+ * connected leaves first.
  */
 #include "query/sql/rewrite/rewrite.h"
 #include "query/sql/bind/typing.h"
@@ -192,7 +193,9 @@ static struct sql_expr *take_ready(struct cluster *c, const struct sql_set *seen
 	return sql_and_list(c->ctx, &ready);
 }
 
-/* Whether an equality (or any conjunct) ties the leaf to what has been seen, and to nothing else. */
+/*
+ * Whether an equality (or any conjunct) ties the leaf to what has been seen, and to nothing else.
+ */
 static bool connects(struct cluster *c, unsigned leaf, const struct sql_set *seen, bool equality)
 {
 	sql_set_clear(&c->both);

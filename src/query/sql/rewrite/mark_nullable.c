@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which expressions can be NULL where they stand. A column can be if it is where it is made, or above an outer
- * join on whose right side it is; a filter that rejects its NULLs ends that.
+ * Which expressions can be NULL where they stand. A column can be if it is where it is made, or
+ * above an outer join on whose right side it is; a filter that rejects its NULLs ends that.
  */
 #include "query/sql/rewrite/rewrite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Columns that nothing uses go away, and with them projections that compute nothing, aggregates that nobody
- * reads, and left joins that neither add rows nor are looked at.
+ * Columns that nothing uses go away, and with them projections that compute nothing, aggregates
+ * that nobody reads, and left joins that neither add rows nor are looked at.
  */
 #include "query/sql/rewrite/rewrite.h"
 

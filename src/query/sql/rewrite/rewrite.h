@@ -5,7 +5,10 @@
 
 #include "query/sql/tree/tree_build.h"
 
-/* push_predicates.c: predicates, a list of expressions on rel's columns, go as far down as they may. */
+/*
+ * push_predicates.c: predicates, a list of expressions on rel's columns, go as far down as they
+ * may.
+ */
 struct sql_rel *sql_push(struct sql_ctx *ctx, struct sql_rel *rel, struct sql_list *predicates);
 
 /* inner_joins.c: inner joins that touch, with the predicates on them. */

@@ -9,8 +9,8 @@
  *    keys and a flag, which is NULL where nothing matches; for ANY also the counts that tell
  *    false from NULL.
  *
- * Correlated predicates are pulled out of the subquery into the join's condition (unnest_pull.c). Where that is
- * not possible the subquery is evaluated over its domain (unnest_domain.c).
+ * Correlated predicates are pulled out of the subquery into the join's condition (unnest_pull.c).
+ * Where that is not possible the subquery is evaluated over its domain (unnest_domain.c).
  */
 #include "query/sql/bind/typing.h"
 #include "query/sql/rewrite/unnest.h"
@@ -202,8 +202,9 @@ static struct sql_rel *pull_equalities(struct attach *a, struct sql_rel *rel)
 }
 
 /*
- * A scalar aggregate: [project] [filter] aggregate without GROUP BY. Groups by the inner sides of the
- * correlation; what stands above the aggregate is computed after the join. False if that is not its form.
+ * A scalar aggregate: [project] [filter] aggregate without GROUP BY. Groups by the inner sides of
+ * the correlation; what stands above the aggregate is computed after the join. False if that is not
+ * its form.
  */
 static bool attach_grouped_scalar(struct attach *a, struct sql_expr **value)
 {
@@ -291,7 +292,9 @@ static struct sql_expr *attach_scalar(struct attach *a)
 	return value;
 }
 
-/* Makes all correlation equalities, by the domain if need be, and exposes the inner sides as keys. */
+/*
+ * Makes all correlation equalities, by the domain if need be, and exposes the inner sides as keys.
+ */
 static int *make_keyed(struct attach *a)
 {
 	int *keys;
@@ -360,8 +363,8 @@ static struct sql_rel *add_columns(struct sql_ctx *ctx, struct sql_rel *rel, uns
 }
 
 /*
- * x op ANY (...) as a value, any operator, any number of columns: per value of x and of the outer columns,
- * the rows for which the comparison is true and those for which it is NULL are counted.
+ * x op ANY (...) as a value, any operator, any number of columns: per value of x and of the outer
+ * columns, the rows for which the comparison is true and those for which it is NULL are counted.
  */
 static struct sql_expr *attach_any_counted(struct attach *a)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The general way to unnest, for whatever predicates cannot be pulled out of: the subquery is
- * evaluated for all values of its outer columns at once. D, the domain, is the distinct values of these columns
- * in the input; it is joined at the leaves that use them and its columns are carried up
- * (T. Neumann and A. Kemper, "Unnesting Arbitrary Queries", BTW 2015).
+ * evaluated for all values of its outer columns at once. D, the domain, is the distinct values of
+ * these columns in the input; it is joined at the leaves that use them and its columns are carried
+ * up (T. Neumann and A. Kemper, "Unnesting Arbitrary Queries", BTW 2015).
  */
 #include "query/sql/rewrite/unnest.h"
 
@@ -114,8 +114,8 @@ static struct sql_rel *push_join(struct domain_push *p, struct sql_rel *rel, int
 }
 
 /*
- * An aggregate without GROUP BY has a row even for values that no row has: D left join the groups, with
- * counts that are 0 instead of NULL.
+ * An aggregate without GROUP BY has a row even for values that no row has: D left join the groups,
+ * with counts that are 0 instead of NULL.
  */
 static struct sql_rel *fill_groups(struct domain_push *p, struct sql_rel *groups, int *values)
 {

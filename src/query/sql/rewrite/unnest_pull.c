@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pulling correlated predicates up, through filters, projections, joins and, if they are equalities,
- * aggregates: those get the inner side as one more key. (U. Dayal, "Of Nests and Trees", VLDB 1987; C. Galindo-Legaria
- * and M. Joshi, "Orthogonal Optimization of Subqueries and Aggregation", SIGMOD 2001.)
+ * Pulling correlated predicates up, through filters, projections, joins and, if they are
+ * equalities, aggregates: those get the inner side as one more key. (U. Dayal, "Of Nests and
+ * Trees", VLDB 1987; C. Galindo-Legaria and M. Joshi, "Orthogonal Optimization of Subqueries and
+ * Aggregation", SIGMOD 2001.)
  */
 #include "query/sql/rewrite/unnest.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What uniqueness makes needless: group keys that others determine are carried along; a DISTINCT of
- * distinct rows goes away, and so does one below a semi join; a single join whose right side has at most
- * one match is a left join; NOT IN without NULLs is a plain anti join.
+ * distinct rows goes away, and so does one below a semi join; a single join whose right side has at
+ * most one match is a left join; NOT IN without NULLs is a plain anti join.
  */
 #include "query/sql/rewrite/rewrite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A reference interpreter of logical trees, for tests: tables in memory, a row at a time, every relation
- * computed whole. It is meant to be right at a glance, not fast.
+ * A reference interpreter of logical trees, for tests: tables in memory, a row at a time, every
+ * relation computed whole. It is meant to be right at a glance, not fast.
  */
 #ifndef QUERY_SQL_REFERENCE_FIXTURE_H
 #define QUERY_SQL_REFERENCE_FIXTURE_H
@@ -38,13 +38,15 @@ struct ref_db {
 void ref_open(struct ref_db *db);
 void ref_close(struct ref_db *db);
 
-/* The rows of a query, in the arena, with the query's outputs as columns. 0, or -errno with a text. */
+/*
+ * The rows of a query, in the arena, with the query's outputs as columns. 0, or -errno with a text.
+ */
 int ref_query(struct ref_db *db, const struct sql_query *query, struct sql_arena *arena,
 	      struct ref_rows *rows);
 
 /*
- * Runs any statement. Queries leave their rows and *statement, which the caller frees with sql_free();
- * arena is for the rows. Others change db. 0, or -errno with a text.
+ * Runs any statement. Queries leave their rows and *statement, which the caller frees with
+ * sql_free(); arena is for the rows. Others change db. 0, or -errno with a text.
  */
 int ref_run(struct ref_db *db, const char *text, struct sql_arena *arena,
 	    struct sql_statement **statement, struct ref_rows *rows);

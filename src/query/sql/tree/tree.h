@@ -4,31 +4,32 @@
  *
  * Invariants of the tree that sql_compile() returns (sql_tree_check() of the tests verifies them):
  *
- *  1. A column has a number, unique in the query: an index into sql_query.columns. A relation lists the
- *     numbers of its output columns. Relations that pass a column on (filter, sort, limit, join, the keys
- *     of an aggregate, a projection's plain column) keep its number; whatever computes a value
- *     gives it a new one. So a number means one value wherever it is visible, except that
- *     the right side of a left or single join may turn it into NULL.
+ *  1. A column has a number, unique in the query: an index into sql_query.columns. A relation lists
+ *     the numbers of its output columns. Relations that pass a column on (filter, sort, limit,
+ *     join, the keys of an aggregate, a projection's plain column) keep its number; whatever
+ *     computes a value gives it a new one. So a number means one value wherever it is visible,
+ *     except that the right side of a left or single join may turn it into NULL.
  *  2. An expression refers to columns of the inputs of its relation and to nothing else. There are
  *     no subqueries: they have become joins.
  *  3. Every expression has its type. `nullable` is false only if the value cannot be NULL there.
- *  4. AND and OR have two arguments or more, and no argument with the same operator. NOT stands only
- *     above LIKE, IN, columns, casts, CASE and COALESCE; comparisons are inverted instead. A constant is
- *     the right argument of a comparison. Constant expressions are folded, except those that would raise
- *     an error: that is left to the rows that reach them.
- *  5. Arguments of a comparison or IN have the same kind: a char that meets a varchar is cast, or the other way
- *     round. So do those of arithmetic. An IN list has constants only. Decimals may differ in scale: the value counts, not its representation. Results of CASE
- *     and arguments of COALESCE, GREATEST and LEAST have the type of the whole.
- *  6. A filter's predicate lies as low as it may; a condition on one input of an inner join is a filter
- *     below it. Inner joins stand in the order of the text, connected inputs first: the planner
- *     chooses the real order.
- *  7. Keys of aggregates and of sorts are plain columns; a projection below computes them. Arguments of
- *     aggregates are expressions.
- *  8. No relation has an output column that nothing uses, except that a relation may have none at all
- *     (count(*)).
+ *  4. AND and OR have two arguments or more, and no argument with the same operator. NOT stands
+ *     only above LIKE, IN, columns, casts, CASE and COALESCE; comparisons are inverted instead. A
+ *     constant is the right argument of a comparison. Constant expressions are folded, except those
+ *     that would raise an error: that is left to the rows that reach them.
+ *  5. Arguments of a comparison or IN have the same kind: a char that meets a varchar is cast, or
+ *     the other way round. So do those of arithmetic. An IN list has constants only. Decimals may
+ *     differ in scale: the value counts, not its representation. Results of CASE and arguments of
+ *     COALESCE, GREATEST and LEAST have the type of the whole.
+ *  6. A filter's predicate lies as low as it may; a condition on one input of an inner join is a
+ *     filter below it. Inner joins stand in the order of the text, connected inputs first: the
+ *     planner chooses the real order.
+ *  7. Keys of aggregates and of sorts are plain columns; a projection below computes them.
+ *     Arguments of aggregates are expressions.
+ *  8. No relation has an output column that nothing uses, except that a relation may have none at
+ *     all (count(*)).
  *
- * Nodes are allocated in the statement's arena and shared freely: an expression may occur in several
- * places. Rewrites make new nodes.
+ * Nodes are allocated in the statement's arena and shared freely: an expression may occur in
+ * several places. Rewrites make new nodes.
  */
 #ifndef QUERY_SQL_TREE_H
 #define QUERY_SQL_TREE_H
@@ -176,10 +177,10 @@ struct sql_rel {
 		} join;
 		struct {
 			/*
-			 * Output columns are the keys, then the results. Only the first determinant_count keys
-			 * are needed to tell groups apart; the other keys depend on them and are
-			 * carried along. Without keys there is always exactly one group, and a
-			 * `distinct` is an aggregate without aggregates.
+			 * Output columns are the keys, then the results. Only the first
+			 * determinant_count keys are needed to tell groups apart; the other keys
+			 * depend on them and are carried along. Without keys there is always
+			 * exactly one group, and a `distinct` is an aggregate without aggregates.
 			 */
 			unsigned key_count, determinant_count;
 			unsigned agg_count;
@@ -195,7 +196,9 @@ struct sql_rel {
 			int64_t offset;
 		} limit;
 		struct {
-			/* Always UNION ALL; a union that removes duplicates has an aggregate above. */
+			/*
+			 * Always UNION ALL; a union that removes duplicates has an aggregate above.
+			 */
 			int *left_columns, *right_columns; /* for each output column */
 		} set;
 		struct {

@@ -217,7 +217,9 @@ bool sql_equal(const struct sql_expr *a, const struct sql_expr *b)
 	return true;
 }
 
-/* Among so many an operand that occurs twice is found; more would take long, and it does no harm. */
+/*
+ * Among so many an operand that occurs twice is found; more would take long, and it does no harm.
+ */
 #define SAME_MAX 256
 
 /* Flattens e into list; false if it decides the whole. */

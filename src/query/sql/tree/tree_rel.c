@@ -201,7 +201,9 @@ static void collect_columns(struct sql_ctx *ctx, const struct sql_rel *rel, stru
 {
 	sql_enter(ctx, -1);
 	collect_own(ctx, rel, use);
-	/* A plain column of a projection is not made by it; if it is free, it is so below as well. */
+	/*
+	 * A plain column of a projection is not made by it; if it is free, it is so below as well.
+	 */
 	for (unsigned i = 0; i < rel->width; i++) {
 		bool passed = rel->kind == SQL_PROJECT && rel->exprs[i]->kind == SQL_COLUMN &&
 			      rel->exprs[i]->column == rel->columns[i];

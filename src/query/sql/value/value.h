@@ -25,7 +25,10 @@ const char *sql_interval_parse(const char *text, size_t length, const char *unit
 size_t sql_value_print(struct sql_type type, const struct sql_value *value,
 		       char to[SQL_VALUE_TEXT]);
 
-/* Compares two values of one kind that are not NULL: < 0, 0, > 0. Scales may differ. NaN is largest. */
+/*
+ * Compares two values of one kind that are not NULL: < 0, 0, > 0. Scales may differ. NaN is
+ * largest.
+ */
 int sql_value_compare(struct sql_type a_type, const struct sql_value *a, struct sql_type b_type,
 		      const struct sql_value *b);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loops over vectors, compiled for several instruction sets (kern_base.c, kern_avx2.c, kern_avx512.c,
- * from one body, kern_body.h) and chosen once at run time. All sets give the same results, bit for bit.
+ * The loops over vectors, compiled for several instruction sets (kern_base.c, kern_avx2.c,
+ * kern_avx512.c, from one body, kern_body.h) and chosen once at run time. All sets give the same
+ * results, bit for bit.
  *
- * Integer arithmetic wraps. Arguments need no alignment; outputs may be inputs of the same width. Bitmaps
- * that kernels write have clear bits after n in the last word.
+ * Integer arithmetic wraps. Arguments need no alignment; outputs may be inputs of the same width.
+ * Bitmaps that kernels write have clear bits after n in the last word.
  */
 #ifndef FTH_QUERY_KERN_H
 #define FTH_QUERY_KERN_H
@@ -46,8 +47,8 @@ struct fth_kern {
 	/* Set bits among the first n. */
 	unsigned (*count)(const uint64_t *bits, unsigned n);
 	/*
-	 * ranks[i] = set bits before bit keys[i] - min, for rows in `hits`; before[b] is how many there are
-	 * before block b of 2 words.
+	 * ranks[i] = set bits before bit keys[i] - min, for rows in `hits`; before[b] is how many
+	 * there are before block b of 2 words.
 	 */
 	void (*ranks)(const uint64_t *bits, const uint32_t *before, int64_t min,
 		      const int64_t *keys, unsigned n, const uint64_t *hits, uint32_t *ranks);
@@ -55,7 +56,10 @@ struct fth_kern {
 	unsigned (*rows)(const uint64_t *bits, unsigned n, uint16_t *out);
 	/* dst[j] = src[rows[j]]; by width. */
 	void (*gather[5])(void *dst, const void *src, const uint16_t *rows, unsigned count);
-	/* Bit i of out: bit (a[i] + add) of set, of `size` <= 2^32 bits; 0 beyond. FTH_I8 to FTH_I32. */
+	/*
+	 * Bit i of out: bit (a[i] + add) of set, of `size` <= 2^32 bits; 0 beyond. FTH_I8 to
+	 * FTH_I32.
+	 */
 	void (*member[3])(uint64_t *out, const void *a, int64_t add, const uint64_t *set,
 			  uint64_t size, unsigned n);
 	/* Bit i of out: bit (keys[i] * factor) >> shift of set. */
@@ -66,12 +70,17 @@ struct fth_kern {
 	/* Years, months and days of the month of dates in [-719468, 2^30], all FTH_I32; NULL if not
 	 * wanted. */
 	void (*civil)(const int32_t *days, unsigned n, int32_t *year, int32_t *month, int32_t *day);
-	/* groups[i] == g for each g < ngroups <= 8, where mask is set: masks[g * FTH_BATCH_WORDS]. */
+	/*
+	 * groups[i] == g for each g < ngroups <= 8, where mask is set: masks[g * FTH_BATCH_WORDS].
+	 */
 	void (*group_masks)(const uint32_t *groups, const uint64_t *mask, unsigned n,
 			    unsigned ngroups, uint64_t *masks);
 };
 
-/* The set in use: the best that this processor has. FATHOM_SIMD=base|avx2|avx512 chooses a lesser one. */
+/*
+ * The set in use: the best that this processor has. FATHOM_SIMD=base|avx2|avx512 chooses a lesser
+ * one.
+ */
 const struct fth_kern *fth_kern(void);
 /* Set i, for tests; NULL if there are no more. The first one is portable. */
 const struct fth_kern *fth_kern_at(unsigned i);

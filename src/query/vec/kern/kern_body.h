@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The body of a set of kernels: each kern_*.c includes it once, with KERN_SET and KERN_NAME defined, and is
- * compiled for its instruction set. Plain loops are left to the compiler. What turns lanes into bits and
- * bits into lanes is written out for AVX2 and AVX-512 (kern_words.h).
+ * The body of a set of kernels: each kern_*.c includes it once, with KERN_SET and KERN_NAME
+ * defined, and is compiled for its instruction set. Plain loops are left to the compiler. What
+ * turns lanes into bits and bits into lanes is written out for AVX2 and AVX-512 (kern_words.h).
  */
 #include "query/vec/kern/kern.h"
 #include "query/vec/kern/kern_words.h"
 
-/* Wrapping arithmetic in the unsigned type of the same width. int promotion is harmless up to 16 bits,
- * except for products of 16 bits, which are made in 32. */
+/*
+ * Wrapping arithmetic in the unsigned type of the same width. int promotion is harmless up to 16
+ * bits, except for products of 16 bits, which are made in 32.
+ */
 #define U_int8_t  uint32_t
 #define U_int16_t uint32_t
 #define U_int32_t uint32_t
@@ -25,7 +27,7 @@
 		unsigned i = 0;                                                                   \
                                                                                                   \
 		for (; i + 64 <= n; i += 64)                                                      \
-			out[i / 64] = lanes_const_##name##_##T(a + i, c) ^ flip;                  \
+			out[i / 64] = words_const_##name##_##T(a + i, c) ^ flip;                  \
 		if (i < n) {                                                                      \
 			uint64_t w = 0;                                                           \
                                                                                                   \
@@ -41,7 +43,7 @@
 		unsigned i = 0;                                                                   \
                                                                                                   \
 		for (; i + 64 <= n; i += 64)                                                      \
-			out[i / 64] = lanes_vec_##name##_##T(a + i, b + i) ^ flip;                \
+			out[i / 64] = words_vec_##name##_##T(a + i, b + i) ^ flip;                \
 		if (i < n) {                                                                      \
 			uint64_t w = 0;                                                           \
                                                                                                   \
@@ -60,7 +62,7 @@
                                                                                                   \
 		for (; i + 64 <= n; i += 64)                                                      \
 			out[i / 64] =                                                             \
-				~(lanes_const_lt_##T(a + i, lo) | lanes_const_gt_##T(a + i, hi)); \
+				~(words_const_lt_##T(a + i, lo) | words_const_gt_##T(a + i, hi)); \
 		if (i < n) {                                                                      \
 			uint64_t w = 0;                                                           \
                                                                                                   \
@@ -135,7 +137,7 @@
 	DEFINE_CONVERT(D, int32_t) \
 	DEFINE_CONVERT(D, int64_t)
 
-/* ---- bits and lanes ---- */
+/* ---- bits and vectors ---- */
 
 #define DEFINE_BLEND(T)                                                                         \
 	static void blend_##T(void *dst_, const uint64_t *mask, const void *a_, const void *b_, \
@@ -146,7 +148,7 @@
 		unsigned i = 0;                                                                 \
                                                                                                 \
 		for (; i + 64 <= n; i += 64)                                                    \
-			lanes_blend_##T(dst + i, mask[i / 64], a + i, b + i);                   \
+			words_blend_##T(dst + i, mask[i / 64], a + i, b + i);                   \
 		for (; i < n; i++)                                                              \
 			dst[i] = mask[i / 64] >> i % 64 & 1 ? a[i] : b[i];                      \
 	}
@@ -169,7 +171,7 @@
 		uint64_t sum = 0;                                                \
 		unsigned i = 0;                                                  \
                                                                                  \
-		sum = lanes_sum_##T(a, mask, n / 64);                            \
+		sum = words_sum_##T(a, mask, n / 64);                            \
 		for (i = n / 64 * 64; i < n; i++)                                \
 			sum += (uint64_t)a[i] & -(mask[i / 64] >> i % 64 & 1);   \
 		return (int64_t)sum;                                             \
@@ -199,7 +201,7 @@ static bool member_range(int64_t add, uint64_t size, int32_t *lo, int32_t *hi)
 			return;                                                                 \
 		}                                                                               \
 		for (; i + 64 <= n; i += 64)                                                    \
-			out[i / 64] = lanes_member_##T(a + i, (int32_t)add, lo, hi, set);       \
+			out[i / 64] = words_member_##T(a + i, (int32_t)add, lo, hi, set);       \
 		for (unsigned j = i; j < n; j++) {                                              \
 			uint64_t at = (uint64_t)a[j] + (uint64_t)add;                           \
                                                                                                 \
@@ -276,7 +278,7 @@ static void kern_filter(uint64_t *out, const uint64_t *keys, uint64_t factor, un
 	uint64_t w = 0;
 
 	for (; i + 64 <= n; i += 64)
-		out[i / 64] = lanes_filter(keys + i, factor, shift, set);
+		out[i / 64] = words_filter(keys + i, factor, shift, set);
 	for (unsigned j = i; j < n; j++) {
 		uint64_t at = (keys[j] * factor) >> shift;
 
@@ -291,13 +293,14 @@ static unsigned kern_rows(const uint64_t *bits, unsigned n, uint16_t *out)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < n; i += 64)
-		count += lanes_rows(out + count, bits[i / 64], i);
+		count += words_rows(out + count, bits[i / 64], i);
 	return count;
 }
 
 /*
- * The needle's first and last byte are looked for together, 32 or 64 places at a time, and only there the
- * whole needle is compared (W. Mula, "SIMD-friendly algorithms for substring searching", 2018).
+ * The needle's first and last byte are looked for together, 32 or 64 places at a time, and only
+ * there the whole needle is compared (W. Mula, "SIMD-friendly algorithms for substring searching",
+ * 2018).
  */
 static const char *kern_find(const char *at, const char *end, const char *needle, size_t len)
 {
@@ -306,8 +309,8 @@ static const char *kern_find(const char *at, const char *end, const char *needle
 	if (left < len)
 		return NULL;
 	left -= len - 1; /* places where it can begin */
-	for (; left >= FIND_LANES; left -= FIND_LANES, at += FIND_LANES) {
-		uint64_t hits = lanes_find(at, at + len - 1, needle[0], needle[len - 1]);
+	for (; left >= FIND_BYTES; left -= FIND_BYTES, at += FIND_BYTES) {
+		uint64_t hits = words_find(at, at + len - 1, needle[0], needle[len - 1]);
 
 		for (; hits; hits &= hits - 1) {
 			const char *hit = at + __builtin_ctzll(hits);
@@ -323,8 +326,8 @@ static const char *kern_find(const char *at, const char *end, const char *needle
 }
 
 /*
- * Days to the civil calendar by H. Hinnant, "chrono-compatible low-level date algorithms" (2013), in 32
- * bits: eras of 400 years from 0000-03-01.
+ * Days to the civil calendar by H. Hinnant, "chrono-compatible low-level date algorithms" (2013),
+ * in 32 bits: eras of 400 years from 0000-03-01.
  */
 static void kern_civil(const int32_t *days, unsigned n, int32_t *year, int32_t *month, int32_t *day)
 {

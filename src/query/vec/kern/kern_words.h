@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What kernels do with 64 rows at a time, for each instruction set: comparisons to a word of bits, and
- * words of bits to lanes. The portable forms are at the end and fill what a set leaves out.
+ * What kernels do with 64 rows at a time, for each instruction set: comparisons to a word of bits,
+ * and words of bits to vectors. The portable forms are at the end and fill what a set leaves out.
  */
 #ifndef FTH_QUERY_KERN_WORDS_H
 #define FTH_QUERY_KERN_WORDS_H
@@ -15,8 +15,8 @@
 /* ---- AVX-512 ---- */
 
 #if defined(__AVX512BW__) && defined(__AVX512VBMI2__)
-#define LANES_CMP(T, bits, name)                                                           \
-	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)                   \
+#define WORDS_CMP(T, bits, name)                                                           \
+	static inline uint64_t words_const_##name##_##T(const T *a, T c)                   \
 	{                                                                                  \
 		__m512i x = _mm512_set1_epi##bits(c);                                      \
 		uint64_t w = 0;                                                            \
@@ -27,7 +27,7 @@
 			     << g;                                                         \
 		return w;                                                                  \
 	}                                                                                  \
-	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b)              \
+	static inline uint64_t words_vec_##name##_##T(const T *a, const T *b)              \
 	{                                                                                  \
 		uint64_t w = 0;                                                            \
                                                                                            \
@@ -37,31 +37,31 @@
 			     << g;                                                         \
 		return w;                                                                  \
 	}
-#define LANES_CMPS(T, bits)    \
-	LANES_CMP(T, bits, eq) \
-	LANES_CMP(T, bits, lt) \
-	LANES_CMP(T, bits, gt)
-LANES_CMPS(int8_t, 8)
-LANES_CMPS(int16_t, 16)
-LANES_CMPS(int32_t, 32)
-LANES_CMPS(int64_t, 64)
+#define WORDS_CMPS(T, bits)    \
+	WORDS_CMP(T, bits, eq) \
+	WORDS_CMP(T, bits, lt) \
+	WORDS_CMP(T, bits, gt)
+WORDS_CMPS(int8_t, 8)
+WORDS_CMPS(int16_t, 16)
+WORDS_CMPS(int32_t, 32)
+WORDS_CMPS(int64_t, 64)
 
-#define LANES_BLEND(T, bits, M)                                                                    \
-	static inline void lanes_blend_##T(T *dst, uint64_t w, const T *a, const T *b)             \
+#define WORDS_BLEND(T, bits, M)                                                                    \
+	static inline void words_blend_##T(T *dst, uint64_t w, const T *a, const T *b)             \
 	{                                                                                          \
 		for (unsigned g = 0; g < 64; g += 512 / bits)                                      \
 			_mm512_storeu_si512(dst + g,                                               \
 					    _mm512_mask_loadu_epi##bits(_mm512_loadu_si512(b + g), \
 									(M)(w >> g), a + g));      \
 	}
-LANES_BLEND(int8_t, 8, __mmask64)
-LANES_BLEND(int16_t, 16, __mmask32)
-LANES_BLEND(int32_t, 32, __mmask16)
-LANES_BLEND(int64_t, 64, __mmask8)
-#define HAVE_LANES_BLEND
+WORDS_BLEND(int8_t, 8, __mmask64)
+WORDS_BLEND(int16_t, 16, __mmask32)
+WORDS_BLEND(int32_t, 32, __mmask16)
+WORDS_BLEND(int64_t, 64, __mmask8)
+#define HAVE_WORDS_BLEND
 
 /* Wraps, which _mm512_reduce_add_epi64() must not. */
-static inline uint64_t lanes_total(__m512i x)
+static inline uint64_t words_total(__m512i x)
 {
 	uint64_t part[8], sum = 0;
 
@@ -72,7 +72,7 @@ static inline uint64_t lanes_total(__m512i x)
 }
 
 /* Bytes as unsigned ones with 128 added, whose sums of eight the processor makes at once. */
-static inline uint64_t lanes_sum_int8_t(const int8_t *a, const uint64_t *mask, unsigned words)
+static inline uint64_t words_sum_int8_t(const int8_t *a, const uint64_t *mask, unsigned words)
 {
 	const __m512i bias = _mm512_set1_epi8((char)0x80);
 	__m512i sum = _mm512_setzero_si512();
@@ -85,11 +85,11 @@ static inline uint64_t lanes_sum_int8_t(const int8_t *a, const uint64_t *mask, u
 		sum = _mm512_add_epi64(sum, _mm512_sad_epu8(x, _mm512_setzero_si512()));
 		rows += (uint64_t)__builtin_popcountll(mask[i]);
 	}
-	return lanes_total(sum) - 128 * rows;
+	return words_total(sum) - 128 * rows;
 }
 
-/* At most 128 words' pairs go into each 32-bit lane, 2 * 2^15 * 128 = 2^23. */
-static inline uint64_t lanes_sum_int16_t(const int16_t *a, const uint64_t *mask, unsigned words)
+/* At most 128 words' pairs go into each 32-bit sum, 2 * 2^15 * 128 = 2^23. */
+static inline uint64_t words_sum_int16_t(const int16_t *a, const uint64_t *mask, unsigned words)
 {
 	const __m512i ones = _mm512_set1_epi16(1);
 	__m512i sum = _mm512_setzero_si512();
@@ -101,12 +101,12 @@ static inline uint64_t lanes_sum_int16_t(const int16_t *a, const uint64_t *mask,
 
 			sum = _mm512_add_epi32(sum, _mm512_madd_epi16(x, ones));
 		}
-	return lanes_total(
+	return words_total(
 		_mm512_add_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum)),
 				 _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum, 1))));
 }
 
-static inline uint64_t lanes_sum_int32_t(const int32_t *a, const uint64_t *mask, unsigned words)
+static inline uint64_t words_sum_int32_t(const int32_t *a, const uint64_t *mask, unsigned words)
 {
 	__m512i even = _mm512_setzero_si512(), odd = _mm512_setzero_si512();
 
@@ -120,10 +120,10 @@ static inline uint64_t lanes_sum_int32_t(const int32_t *a, const uint64_t *mask,
 			even = _mm512_add_epi64(even,
 						_mm512_srai_epi64(_mm512_slli_epi64(x, 32), 32));
 		}
-	return lanes_total(_mm512_add_epi64(even, odd));
+	return words_total(_mm512_add_epi64(even, odd));
 }
 
-static inline uint64_t lanes_sum_int64_t(const int64_t *a, const uint64_t *mask, unsigned words)
+static inline uint64_t words_sum_int64_t(const int64_t *a, const uint64_t *mask, unsigned words)
 {
 	__m512i s0 = _mm512_setzero_si512(), s1 = s0;
 
@@ -135,11 +135,11 @@ static inline uint64_t lanes_sum_int64_t(const int64_t *a, const uint64_t *mask,
 				s1, _mm512_maskz_loadu_epi64((__mmask8)(mask[i] >> (g + 8)),
 							     a + 64 * i + g + 8));
 		}
-	return lanes_total(_mm512_add_epi64(s0, s1));
+	return words_total(_mm512_add_epi64(s0, s1));
 }
-#define HAVE_LANES_SUM
+#define HAVE_WORDS_SUM
 
-static inline unsigned lanes_rows(uint16_t *out, uint64_t w, unsigned first)
+static inline unsigned words_rows(uint16_t *out, uint64_t w, unsigned first)
 {
 	static const uint16_t iota[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
 					  11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
@@ -152,10 +152,10 @@ static inline unsigned lanes_rows(uint16_t *out, uint64_t w, unsigned first)
 	_mm512_storeu_si512(out + low, _mm512_maskz_compress_epi16((__mmask32)(w >> 32), at));
 	return low + (unsigned)__builtin_popcount((uint32_t)(w >> 32));
 }
-#define HAVE_LANES_ROWS
+#define HAVE_WORDS_ROWS
 
-#define FIND_LANES 64
-static inline uint64_t lanes_find(const char *first, const char *last, char f, char l)
+#define FIND_BYTES 64
+static inline uint64_t words_find(const char *first, const char *last, char f, char l)
 {
 	return _mm512_mask_cmpeq_epi8_mask(
 		_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(first), _mm512_set1_epi8(f)),
@@ -163,7 +163,7 @@ static inline uint64_t lanes_find(const char *first, const char *last, char f, c
 }
 
 /* Bits of a set: bit (a[i] + add), for a[i] in [lo, hi]; `add` is exact modulo 2^32 there. */
-static inline uint64_t lanes_member(__m512i a, int32_t add, int32_t lo, int32_t hi,
+static inline uint64_t words_member(__m512i a, int32_t add, int32_t lo, int32_t hi,
 				    const uint64_t *set)
 {
 	__mmask16 in = _mm512_mask_cmple_epi32_mask(
@@ -176,24 +176,24 @@ static inline uint64_t lanes_member(__m512i a, int32_t add, int32_t lo, int32_t 
 
 	return _mm512_test_epi32_mask(words, bit);
 }
-#define LANES_MEMBER(T, load)                                                                    \
-	static inline uint64_t lanes_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
+#define WORDS_MEMBER(T, load)                                                                    \
+	static inline uint64_t words_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
 						const uint64_t *set)                             \
 	{                                                                                        \
 		uint64_t w = 0;                                                                  \
                                                                                                  \
 		for (unsigned g = 0; g < 64; g += 16)                                            \
-			w |= lanes_member(load(a + g), add, lo, hi, set) << g;                   \
+			w |= words_member(load(a + g), add, lo, hi, set) << g;                   \
 		return w;                                                                        \
 	}
 #define LOAD_8(p)  _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p)))
 #define LOAD_16(p) _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(p)))
-LANES_MEMBER(int8_t, LOAD_8)
-LANES_MEMBER(int16_t, LOAD_16)
-LANES_MEMBER(int32_t, _mm512_loadu_si512)
-#define HAVE_LANES_MEMBER
+WORDS_MEMBER(int8_t, LOAD_8)
+WORDS_MEMBER(int16_t, LOAD_16)
+WORDS_MEMBER(int32_t, _mm512_loadu_si512)
+#define HAVE_WORDS_MEMBER
 
-static inline uint64_t lanes_filter(const uint64_t *keys, uint64_t factor, unsigned shift,
+static inline uint64_t words_filter(const uint64_t *keys, uint64_t factor, unsigned shift,
 				    const uint64_t *set)
 {
 	uint64_t w = 0;
@@ -211,7 +211,7 @@ static inline uint64_t lanes_filter(const uint64_t *keys, uint64_t factor, unsig
 	}
 	return w;
 }
-#define HAVE_LANES_FILTER
+#define HAVE_WORDS_FILTER
 
 /* ---- AVX2 ---- */
 
@@ -235,8 +235,8 @@ static inline __m256i load256(const void *p)
 #define SET1_32(c)	   _mm256_set1_epi32(c)
 #define SET1_64(c)	   _mm256_set1_epi64x(c)
 
-#define LANES_CMP(T, bits, name)                                                               \
-	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)                       \
+#define WORDS_CMP(T, bits, name)                                                               \
+	static inline uint64_t words_const_##name##_##T(const T *a, T c)                       \
 	{                                                                                      \
 		__m256i x = SET1_##bits(c);                                                    \
 		uint64_t w = 0;                                                                \
@@ -245,7 +245,7 @@ static inline __m256i load256(const void *p)
 			w |= MASK_##bits(CMP_##name(bits, load256(a + g), x), g);              \
 		return w;                                                                      \
 	}                                                                                      \
-	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b)                  \
+	static inline uint64_t words_vec_##name##_##T(const T *a, const T *b)                  \
 	{                                                                                      \
 		uint64_t w = 0;                                                                \
                                                                                                \
@@ -253,17 +253,17 @@ static inline __m256i load256(const void *p)
 			w |= MASK_##bits(CMP_##name(bits, load256(a + g), load256(b + g)), g); \
 		return w;                                                                      \
 	}
-#define LANES_CMPS(T, bits)    \
-	LANES_CMP(T, bits, eq) \
-	LANES_CMP(T, bits, lt) \
-	LANES_CMP(T, bits, gt)
-LANES_CMPS(int8_t, 8)
-LANES_CMPS(int16_t, 16)
-LANES_CMPS(int32_t, 32)
-LANES_CMPS(int64_t, 64)
+#define WORDS_CMPS(T, bits)    \
+	WORDS_CMP(T, bits, eq) \
+	WORDS_CMP(T, bits, lt) \
+	WORDS_CMP(T, bits, gt)
+WORDS_CMPS(int8_t, 8)
+WORDS_CMPS(int16_t, 16)
+WORDS_CMPS(int32_t, 32)
+WORDS_CMPS(int64_t, 64)
 
-#define FIND_LANES 32
-static inline uint64_t lanes_find(const char *first, const char *last, char f, char l)
+#define FIND_BYTES 32
+static inline uint64_t words_find(const char *first, const char *last, char f, char l)
 {
 	__m256i a = _mm256_cmpeq_epi8(load256(first), _mm256_set1_epi8(f));
 	__m256i b = _mm256_cmpeq_epi8(load256(last), _mm256_set1_epi8(l));
@@ -272,7 +272,7 @@ static inline uint64_t lanes_find(const char *first, const char *last, char f, c
 }
 
 /* Bits of a set: bit (a[i] + add), for a[i] in [lo, hi]; `add` is exact modulo 2^32 there. */
-static inline uint64_t lanes_member(__m256i a, int32_t add, int32_t lo, int32_t hi,
+static inline uint64_t words_member(__m256i a, int32_t add, int32_t lo, int32_t hi,
 				    const uint64_t *set)
 {
 	__m256i out = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(lo), a),
@@ -283,28 +283,28 @@ static inline uint64_t lanes_member(__m256i a, int32_t add, int32_t lo, int32_t 
 
 	return MASK_32(_mm256_andnot_si256(out, _mm256_sllv_epi32(words, shift)), 0);
 }
-#define LANES_MEMBER(T, load)                                                                    \
-	static inline uint64_t lanes_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
+#define WORDS_MEMBER(T, load)                                                                    \
+	static inline uint64_t words_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
 						const uint64_t *set)                             \
 	{                                                                                        \
 		uint64_t w = 0;                                                                  \
                                                                                                  \
 		for (unsigned g = 0; g < 64; g += 8)                                             \
-			w |= lanes_member(load(a + g), add, lo, hi, set) << g;                   \
+			w |= words_member(load(a + g), add, lo, hi, set) << g;                   \
 		return w;                                                                        \
 	}
 #define LOAD_8(p)  _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
 #define LOAD_16(p) _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(p)))
-LANES_MEMBER(int8_t, LOAD_8)
-LANES_MEMBER(int16_t, LOAD_16)
-LANES_MEMBER(int32_t, load256)
-#define HAVE_LANES_MEMBER
+WORDS_MEMBER(int8_t, LOAD_8)
+WORDS_MEMBER(int16_t, LOAD_16)
+WORDS_MEMBER(int32_t, load256)
+#define HAVE_WORDS_MEMBER
 
 /* ---- any processor ---- */
 
 #else
-#define LANES_CMP(T, name, op)                                                \
-	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)      \
+#define WORDS_CMP(T, name, op)                                                \
+	static inline uint64_t words_const_##name##_##T(const T *a, T c)      \
 	{                                                                     \
 		uint64_t w = 0;                                               \
                                                                               \
@@ -312,7 +312,7 @@ LANES_MEMBER(int32_t, load256)
 			w |= (uint64_t)(a[i] op c) << i;                      \
 		return w;                                                     \
 	}                                                                     \
-	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b) \
+	static inline uint64_t words_vec_##name##_##T(const T *a, const T *b) \
 	{                                                                     \
 		uint64_t w = 0;                                               \
                                                                               \
@@ -320,21 +320,21 @@ LANES_MEMBER(int32_t, load256)
 			w |= (uint64_t)(a[i] op b[i]) << i;                   \
 		return w;                                                     \
 	}
-#define LANES_CMPS(T)        \
-	LANES_CMP(T, eq, ==) \
-	LANES_CMP(T, lt, <)  \
-	LANES_CMP(T, gt, >)
-LANES_CMPS(int8_t)
-LANES_CMPS(int16_t)
-LANES_CMPS(int32_t)
-LANES_CMPS(int64_t)
+#define WORDS_CMPS(T)        \
+	WORDS_CMP(T, eq, ==) \
+	WORDS_CMP(T, lt, <)  \
+	WORDS_CMP(T, gt, >)
+WORDS_CMPS(int8_t)
+WORDS_CMPS(int16_t)
+WORDS_CMPS(int32_t)
+WORDS_CMPS(int64_t)
 
-#define FIND_LANES 16
-static inline uint64_t lanes_find(const char *first, const char *last, char f, char l)
+#define FIND_BYTES 16
+static inline uint64_t words_find(const char *first, const char *last, char f, char l)
 {
 	uint64_t w = 0;
 
-	for (unsigned i = 0; i < FIND_LANES; i++)
+	for (unsigned i = 0; i < FIND_BYTES; i++)
 		w |= (uint64_t)(first[i] == f && last[i] == l) << i;
 	return w;
 }
@@ -342,23 +342,23 @@ static inline uint64_t lanes_find(const char *first, const char *last, char f, c
 
 /* ---- what a set left out ---- */
 
-#define LANES_BLEND_ANY(T)                                                             \
-	static inline void lanes_blend_##T(T *dst, uint64_t w, const T *a, const T *b) \
+#define WORDS_BLEND_ANY(T)                                                             \
+	static inline void words_blend_##T(T *dst, uint64_t w, const T *a, const T *b) \
 	{                                                                              \
 		for (unsigned i = 0; i < 64; i++)                                      \
 			dst[i] = w >> i & 1 ? a[i] : b[i];                             \
 	}
-#ifndef HAVE_LANES_BLEND
-LANES_BLEND_ANY(int8_t)
-LANES_BLEND_ANY(int16_t)
-LANES_BLEND_ANY(int32_t)
-LANES_BLEND_ANY(int64_t)
+#ifndef HAVE_WORDS_BLEND
+WORDS_BLEND_ANY(int8_t)
+WORDS_BLEND_ANY(int16_t)
+WORDS_BLEND_ANY(int32_t)
+WORDS_BLEND_ANY(int64_t)
 #endif
-LANES_BLEND_ANY(fth_i128)
+WORDS_BLEND_ANY(fth_i128)
 
-#ifndef HAVE_LANES_SUM
-#define LANES_SUM(T)                                                                           \
-	static inline uint64_t lanes_sum_##T(const T *a, const uint64_t *mask, unsigned words) \
+#ifndef HAVE_WORDS_SUM
+#define WORDS_SUM(T)                                                                           \
+	static inline uint64_t words_sum_##T(const T *a, const uint64_t *mask, unsigned words) \
 	{                                                                                      \
 		uint64_t sum = 0;                                                              \
                                                                                                \
@@ -375,15 +375,15 @@ LANES_BLEND_ANY(fth_i128)
 		}                                                                              \
 		return sum;                                                                    \
 	}
-LANES_SUM(int8_t)
-LANES_SUM(int16_t)
-LANES_SUM(int32_t)
-LANES_SUM(int64_t)
+WORDS_SUM(int8_t)
+WORDS_SUM(int16_t)
+WORDS_SUM(int32_t)
+WORDS_SUM(int64_t)
 #endif
 
-#ifndef HAVE_LANES_MEMBER
-#define LANES_MEMBER(T)                                                                          \
-	static inline uint64_t lanes_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
+#ifndef HAVE_WORDS_MEMBER
+#define WORDS_MEMBER(T)                                                                          \
+	static inline uint64_t words_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
 						const uint64_t *set)                             \
 	{                                                                                        \
 		uint64_t w = 0;                                                                  \
@@ -396,13 +396,13 @@ LANES_SUM(int64_t)
 		}                                                                                \
 		return w;                                                                        \
 	}
-LANES_MEMBER(int8_t)
-LANES_MEMBER(int16_t)
-LANES_MEMBER(int32_t)
+WORDS_MEMBER(int8_t)
+WORDS_MEMBER(int16_t)
+WORDS_MEMBER(int32_t)
 #endif
 
-#ifndef HAVE_LANES_FILTER
-static inline uint64_t lanes_filter(const uint64_t *keys, uint64_t factor, unsigned shift,
+#ifndef HAVE_WORDS_FILTER
+static inline uint64_t words_filter(const uint64_t *keys, uint64_t factor, unsigned shift,
 				    const uint64_t *set)
 {
 	uint64_t w = 0;
@@ -416,8 +416,8 @@ static inline uint64_t lanes_filter(const uint64_t *keys, uint64_t factor, unsig
 }
 #endif
 
-#ifndef HAVE_LANES_ROWS
-static inline unsigned lanes_rows(uint16_t *out, uint64_t w, unsigned first)
+#ifndef HAVE_WORDS_ROWS
+static inline unsigned words_rows(uint16_t *out, uint64_t w, unsigned first)
 {
 	unsigned count = 0;
 

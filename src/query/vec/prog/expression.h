@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Expression trees: what a program (prog.h) computes. Types and results are PostgreSQL's. Nodes come from
- * an arena and live as long as it; several parents may share one.
+ * Expression trees: what a program (prog.h) computes. Types and results are PostgreSQL's. Nodes
+ * come from an arena and live as long as it; several parents may share one.
  *
  *	struct fth_expr *price = fth_expr_column(a, 0, fth_type_decimal(15, 2), 90000, 10495000, false);
  *	struct fth_expr *one = fth_expr_int(a, fth_type(FTH_T_INT32), 1);
  *	struct fth_expr *rest = fth_expr_call2(a, FTH_OP_SUB, one, discount);
  *	struct fth_expr *revenue = fth_expr_call2(a, FTH_OP_MUL, price, rest);
  *
- * Constructors return NULL if the arena is full or an argument is NULL, so that a tree can be built without
- * a check at each step, and if the operator does not take arguments of these types; fth_error_text() says
- * which.
+ * Constructors return NULL if the arena is full or an argument is NULL, so that a tree can be built
+ * without a check at each step, and if the operator does not take arguments of these types;
+ * fth_error_text() says which.
  */
 #ifndef FTH_QUERY_EXPRESSION_H
 #define FTH_QUERY_EXPRESSION_H
@@ -75,16 +75,20 @@ enum fth_op {
 	FTH_OP_LE,
 	FTH_OP_GT,
 	FTH_OP_GE,
-	/* three-valued logic. The second argument of AND and OR is evaluated, as far as its errors can be
-	 * seen, only for rows that the first does not decide. */
+	/*
+	 * three-valued logic. The second argument of AND and OR is evaluated, as far as its errors
+	 * can be seen, only for rows that the first does not decide.
+	 */
 	FTH_OP_AND,
 	FTH_OP_OR,
 	FTH_OP_NOT,
 	FTH_OP_IS_NULL,
 	FTH_OP_BETWEEN, /* value, low, high */
 	FTH_OP_IN,	/* value, constants ... */
-	/* condition, value, condition, value ..., and perhaps a value for the rest. Errors of a value that
-	 * is not taken do not surface. */
+	/*
+	 * condition, value, condition, value ..., and perhaps a value for the rest. Errors of a
+	 * value that is not taken do not surface.
+	 */
 	FTH_OP_CASE,
 	FTH_OP_COALESCE,
 	FTH_OP_NULLIF,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compiling: the parts that all kinds of expressions use. Emitting an instruction looks for the same one
- * first, so that common subexpressions are computed once. lower_number.c has arithmetic and casts,
- * lower_logic.c comparisons, three-valued logic and CASE, lower_text.c text and dictionaries.
+ * Compiling: the parts that all kinds of expressions use. Emitting an instruction looks for the
+ * same one first, so that common subexpressions are computed once. lower_number.c has arithmetic
+ * and casts, lower_logic.c comparisons, three-valued logic and CASE, lower_text.c text and
+ * dictionaries.
  */
 #include "query/vec/prog/prog_internal.h"
 
@@ -235,8 +236,8 @@ static void const_of_result(const struct fth_vec *v, struct fth_type type, struc
 }
 
 /*
- * Compute an expression without columns, with a program for one row. If that raises an error, the expression
- * is compiled as it is, since perhaps no row needs it.
+ * Compute an expression without columns, with a program for one row. If that raises an error, the
+ * expression is compiled as it is, since perhaps no row needs it.
  */
 static int lower_folded(struct lower *l, const struct fth_expr *e, int scope)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compiling comparisons, BETWEEN and IN. A column against constants is compared where it lies, in the space
- * of its frame of reference: the constant is shifted once for each batch.
+ * Compiling comparisons, BETWEEN and IN. A column against constants is compared where it lies, in
+ * the space of its frame of reference: the constant is shifted once for each batch.
  */
 #include "query/vec/prog/prog_internal.h"
 
@@ -32,8 +32,9 @@ static fth_i128 floor_of(fth_i128 a, fth_i128 unit)
 }
 
 /*
- * x op c with c in finer units: rewritten for x's own. Returns false if c is no multiple and the answer is
- * the same for all x (= and <>), which is then in *op: FTH_OP_LT with *c the least value of all is false.
+ * x op c with c in finer units: rewritten for x's own. Returns false if c is no multiple and the
+ * answer is the same for all x (= and <>), which is then in *op: FTH_OP_LT with *c the least value
+ * of all is false.
  */
 static void coarsen(enum fth_op *op, fth_i128 *c, unsigned digits, bool *never)
 {

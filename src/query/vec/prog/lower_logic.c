@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compiling logic: AND, OR, CASE, COALESCE. Both sides are computed for all rows and blended; scopes see to
- * it that errors count only for rows that need the value.
+ * Compiling logic: AND, OR, CASE, COALESCE. Both sides are computed for all rows and blended;
+ * scopes see to it that errors count only for rows that need the value.
  */
 #include "query/vec/prog/prog_internal.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compiling arithmetic, dates and casts. Ranges are computed with the values: an operation whose result
- * range lies in the type's range needs no check, and runs in the narrowest type that holds operands and
- * result.
+ * Compiling arithmetic, dates and casts. Ranges are computed with the values: an operation whose
+ * result range lies in the type's range needs no check, and runs in the narrowest type that holds
+ * operands and result.
  */
 #include "query/vec/prog/prog_internal.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compiling text. An expression that depends on one column of text alone becomes a program of its own: if
- * the column comes with a dictionary, it runs once for each entry, and rows look up the result of their code.
+ * Compiling text. An expression that depends on one column of text alone becomes a program of its
+ * own: if the column comes with a dictionary, it runs once for each entry, and rows look up the
+ * result of their code.
  */
 #include "query/vec/prog/prog_internal.h"
 

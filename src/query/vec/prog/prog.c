@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs as a whole: compiling the roots, dropping what nothing needs, registers to slots, release. */
+/*
+ * Programs as a whole: compiling the roots, dropping what nothing needs, registers to slots,
+ * release.
+ */
 #include "query/vec/prog/prog_internal.h"
 
 #include "fathom/base/error.h"

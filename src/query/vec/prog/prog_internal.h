@@ -2,11 +2,12 @@
 /*
  * What compiling (lower*.c, prog.c) and execution (run*.c) of programs share.
  *
- * 1. Instructions are in single assignment form: each defines one register, which is used after it only.
+ * 1. Instructions are in single assignment form: each defines one register, which is used after it
+ *    only.
  * 2. A register is a vector, or a scalar (a constant that is not null). Bools are vectors.
  * 3. A bool register has a clear bit where it is null.
- * 4. An instruction that can raise an error has a scope: a bool register with the rows for which its
- *    errors count; -1 is the selection. All others may be shared between scopes.
+ * 4. An instruction that can raise an error has a scope: a bool register with the rows for which
+ *    its errors count; -1 is the selection. All others may be shared between scopes.
  * 5. Registers whose lifetimes do not overlap share a slot of memory.
  */
 #ifndef FTH_QUERY_PROG_INTERNAL_H
@@ -173,8 +174,10 @@ int fth_lower_dict(struct lower *l, const struct fth_expr *e);
 /* Whether e depends on one column of text and nothing else, and no row of it can raise an error. */
 bool fth_lower_is_dict(const struct fth_expr *e, unsigned *column);
 
-/* Add an instruction, or find the same one; the caller sets op, operands and constants. Registers a, b and
- * c that are always null make the result null. */
+/*
+ * Add an instruction, or find the same one; the caller sets op, operands and constants. Registers
+ * a, b and c that are always null make the result null.
+ */
 int fth_emit(struct lower *l, struct insn in, bool strict, fth_i128 lo, fth_i128 hi);
 int fth_emit_null(struct lower *l, enum fth_phys type);
 int fth_emit_const(struct lower *l, const struct fth_expr *e);

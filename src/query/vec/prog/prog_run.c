@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Running programs: instructions on whole vectors. prog_run_row.c has those that go row by row, prog_run_dict.c those
- * over dictionaries.
+ * Running programs: instructions on whole vectors. prog_run_row.c has those that go row by row,
+ * prog_run_dict.c those over dictionaries.
  */
 #include "query/vec/prog/prog_internal.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Expressions over one column of text. Without a dictionary the program runs over the rows. With one it runs
- * over the entries and over one null, once per dictionary and run; then rows look up their codes. Texts in
- * the table are copies in the arena of the outer run's table, so that the dictionary may move.
+ * Expressions over one column of text. Without a dictionary the program runs over the rows. With
+ * one it runs over the entries and over one null, once per dictionary and run; then rows look up
+ * their codes. Texts in the table are copies in the arena of the outer run's table, so that the
+ * dictionary may move.
  */
 #include "query/vec/prog/prog_internal.h"
 

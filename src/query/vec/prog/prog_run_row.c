@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instructions that go row by row, over those rows that count and are not null: divisions, casts, doubles
- * and text. Scalar arguments are read in place.
+ * Instructions that go row by row, over those rows that count and are not null: divisions, casts,
+ * doubles and text. Scalar arguments are read in place.
  */
 #include "query/vec/prog/prog_internal.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs against an interpreter that takes trees literally, on random trees over all types, with every set
- * of kernels; and the promises about types, errors and memory one by one. FTH_LONG_TESTS runs many more.
+ * Programs against an interpreter that takes trees literally, on random trees over all types, with
+ * every set of kernels; and the promises about types, errors and memory one by one. FTH_LONG_TESTS
+ * runs many more.
  */
 #include "fth_test.h"
 
