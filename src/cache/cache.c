@@ -136,7 +136,7 @@ static void init_locks(struct fth_cache *cache)
 
 static void cache_free(struct fth_cache *cache)
 {
-	cache_ports_release(cache);
+	cache_devices_release(cache);
 	cache_dir_release(cache);
 	/* Before the frames: their address is what the counters of peeks are known by. */
 	fth_stats_free(cache->stats);
@@ -194,8 +194,9 @@ static int empty_all(struct fth_cache *cache, bool discard)
 	for (uint32_t i = 0; i < CACHE_RANGES_MAX && rc == 0; i++)
 		if (cache->taken[i])
 			rc = cache_empty_range(cache->taken[i], discard, deadline);
-	for (struct cache_port *port = NULL; rc == 0 && (port = cache_port_next(cache, port));)
-		rc = cache_port_drain(port, deadline);
+	for (struct cache_device *device = NULL;
+	     rc == 0 && (device = cache_device_next(cache, device));)
+		rc = cache_device_settle(device, deadline);
 	return rc;
 }
 

@@ -46,12 +46,12 @@ struct cache_frame {
 	uint32_t next;	  /* next free frame, or next in the hash chain of a compact cache */
 };
 
-struct cache_port; /* loan.c */
+struct cache_device; /* loan.c */
 
 struct fth_cache_range {
 	struct fth_cache *cache;
 	struct fth_dev *dev;
-	struct cache_port *port;
+	struct cache_device *device;
 	uint64_t *words; /* NULL in a compact cache */
 	uint64_t offset; /* of line 0 in the device */
 	uint64_t bytes;
@@ -102,16 +102,17 @@ struct fth_cache {
 	struct fth_cache_range *ranges[CACHE_RANGES_MAX];
 
 	/*
-	 * None of these is held across I/O. setup comes before lock; lock before a port's.
-	 *	setup	ports and what their devices know of the memory
+	 * None of these is held across I/O. setup comes before lock; lock before that of a
+	 * cache_device.
+	 *	setup	cache_devices, and what their devices know of the memory
 	 *	lock	the two arrays of ranges, the worker's state
-	 *	tables	read: threads that go through frames or ranges without a lane
+	 *	tables	read: threads that go through frames or ranges without a loan
 	 */
 	pthread_mutex_t setup;
 	pthread_mutex_t lock;
 	pthread_rwlock_t tables;
 	struct fth_cache_range *taken[CACHE_RANGES_MAX]; /* numbers in use, also of hidden ranges */
-	struct cache_port *ports;
+	struct cache_device *devices;
 
 	pthread_t worker;
 	bool worker_runs, worker_stop;
@@ -305,10 +306,10 @@ struct cache_io {
 struct cache_visit; /* visit.c */
 
 /* A channel with its requests. Borrowed by one thread at a time. */
-struct cache_lane {
-	struct cache_port *port;
-	struct cache_lane *next;      /* in the port's list of all lanes */
-	struct cache_lane *next_free; /* free or parked */
+struct cache_loan {
+	struct cache_device *device;
+	struct cache_loan *next;      /* in the device's list of all loans */
+	struct cache_loan *next_free; /* free or parked */
 	struct fth_dev_chan *chan;
 	struct cache_io *ios;
 	struct cache_io *free_ios;
@@ -320,57 +321,58 @@ struct cache_lane {
 	uint64_t epoch;		     /* atomic; invariant 4 of loan.c */
 	int error;		     /* of its flush, or of the first of its writes that failed */
 	bool ahead;		     /* what it fetches are prefetches */
-	bool borrowed;		     /* under the port's lock */
+	bool borrowed;		     /* under the device's lock */
 };
 
-/* With setup held. The device's port, for one range more. */
-struct cache_port *cache_port_get(struct fth_cache *cache, struct fth_dev *dev);
+/* With setup held. The cache_device of a device, for one range more. */
+struct cache_device *cache_device_get(struct fth_cache *cache, struct fth_dev *dev);
 /* With setup held. The last range closes the device's channels, which are idle. */
-void cache_port_put(struct cache_port *port);
+void cache_device_put(struct cache_device *device);
 /* With setup held. Does one range use it? */
-bool cache_port_last(const struct cache_port *port);
-/* No lane of any device is borrowed, and nothing is in flight. */
-bool cache_ports_idle(struct fth_cache *cache);
+bool cache_device_last(const struct cache_device *device);
+/* No loan of any device is borrowed, and nothing is in flight. */
+bool cache_devices_idle(struct fth_cache *cache);
 /* Wait until this is so for one device. 0, or -ETIMEDOUT by the deadline. */
-int cache_port_drain(struct cache_port *port, uint64_t deadline);
-/* Flush the device, on a lane. 0, -ETIMEDOUT by the deadline, or the device's error. */
-int cache_port_flush(struct cache_port *port, uint64_t deadline);
+int cache_device_settle(struct cache_device *device, uint64_t deadline);
+/* Flush the device, on a loan. 0, -ETIMEDOUT by the deadline, or the device's error. */
+int cache_device_flush(struct cache_device *device, uint64_t deadline);
 /* Frames of another slab have come into use: make it known to all devices. */
-void cache_ports_map(struct fth_cache *cache);
-void cache_ports_release(struct fth_cache *cache);
+void cache_devices_map(struct fth_cache *cache);
+void cache_devices_release(struct fth_cache *cache);
 /* The one after this, the first after NULL; NULL after the last. */
-struct cache_port *cache_port_next(const struct fth_cache *cache, const struct cache_port *port);
+struct cache_device *cache_device_next(const struct fth_cache *cache,
+				       const struct cache_device *device);
 
-/* Borrow a lane; with `parked`, one that still has requests in flight will do. */
-int cache_lane_borrow(struct cache_port *port, bool parked, struct cache_lane **out);
+/* Borrow a loan; with `parked`, one that still has requests in flight will do. */
+int cache_loan_borrow(struct cache_device *device, bool parked, struct cache_loan **out);
 /* Give it back; what is still in flight is looked after by others. */
-void cache_lane_return(struct cache_lane *lane);
+void cache_loan_return(struct cache_loan *loan);
 
 /* Could this line be added now? */
-bool cache_lane_has_room(const struct cache_lane *lane, const struct fth_cache_range *range,
+bool cache_loan_has_room(const struct cache_loan *loan, const struct fth_cache_range *range,
 			 enum fth_dev_op op, uint64_t line);
 /* Add a line to the request being filled, or begin another. False: no request is free. */
-bool cache_lane_add(struct cache_lane *lane, struct fth_cache_range *range, enum fth_dev_op op,
+bool cache_loan_add(struct cache_loan *loan, struct fth_cache_range *range, enum fth_dev_op op,
 		    const struct cache_part *part);
 /* Submit everything that was added. What the device does not take completes with its error. */
-void cache_lane_submit(struct cache_lane *lane);
+void cache_loan_submit(struct cache_loan *loan);
 /*
  * Collect at least min requests, or all there are, until the deadline. 0, -ETIME, or the device's
  * failure to reap. Calls cache_fetch_done() or cache_write_done() for each line. While it waits the
  * caller holds on to nothing that it has looked up without a reference.
  */
-int cache_lane_reap(struct cache_lane *lane, uint32_t min, uint64_t deadline);
+int cache_loan_reap(struct cache_loan *loan, uint32_t min, uint64_t deadline);
 /* Collect for those who left requests behind, waiting a little. True if something arrived. */
-bool cache_lanes_help(struct fth_cache *cache, uint64_t wait_ns);
-/* Wait until no borrower of a lane looks at what it found before now. 0 or -ETIMEDOUT. */
-int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
+bool cache_loans_help(struct fth_cache *cache, uint64_t wait_ns);
+/* Wait until no borrower of a loan looks at what it found before now. 0 or -ETIMEDOUT. */
+int cache_loans_quiesce(struct fth_cache *cache, uint64_t deadline);
 
 /* ---- miss.c, write_back.c ---- */
 
-/* A lane's read, or write, of one line has ended. */
-void cache_fetch_done(struct cache_lane *lane, struct fth_cache_range *range,
+/* A loan's read, or write, of one line has ended. */
+void cache_fetch_done(struct cache_loan *loan, struct fth_cache_range *range,
 		      const struct cache_part *part, int result);
-void cache_write_done(struct cache_lane *lane, struct fth_cache_range *range,
+void cache_write_done(struct cache_loan *loan, struct fth_cache_range *range,
 		      const struct cache_part *part, int result);
 
 /* 0, -ERANGE or -EROFS. */
@@ -411,11 +413,11 @@ bool cache_pause_expired(struct fth_backoff *backoff, uint64_t deadline);
 enum cache_found cache_wait_for(struct fth_cache_range *range, const struct cache_part *part,
 				uint64_t deadline, int *error);
 /*
- * After CACHE_OWNED or CACHE_ABSENT: get a frame, and in a compact cache the line's place. `lane`
+ * After CACHE_OWNED or CACHE_ABSENT: get a frame, and in a compact cache the line's place. `loan`
  * may have requests in flight to wait for. deadline 0: the cache's timeout from now.
  */
 enum cache_found cache_prepare(struct fth_cache_range *range, enum cache_found found,
-			       struct cache_lane *lane, uint64_t deadline, struct cache_part *part,
+			       struct cache_loan *loan, uint64_t deadline, struct cache_part *part,
 			       int *error);
 
 /* One line to write: its write-back is owned. */

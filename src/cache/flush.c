@@ -66,7 +66,7 @@ static void wait_written(struct sweep *s, uint64_t line)
 			return;
 		if (!(now & FTH_LINE_WRITING) && own(s, word))
 			return;
-		cache_lanes_help(s->range->cache, CACHE_HELP_NS);
+		cache_loans_help(s->range->cache, CACHE_HELP_NS);
 		if (cache_pause_expired(&backoff, deadline)) {
 			note(s, fth_fail(ETIMEDOUT,
 					 "cache: the write-back of line %llu did not complete in "
@@ -169,9 +169,9 @@ static int write_back(struct fth_cache_range *range, uint64_t first, uint64_t co
 	return rc;
 }
 
-static int flush_device(struct cache_port *port, const struct fth_cache *cache)
+static int flush_device(struct cache_device *device, const struct fth_cache *cache)
 {
-	return cache_port_flush(port, fth_deadline_ns(cache->timeout_ns));
+	return cache_device_flush(device, fth_deadline_ns(cache->timeout_ns));
 }
 
 int fth_cache_flush(struct fth_cache_range *range, uint64_t first, uint64_t count)
@@ -180,11 +180,11 @@ int fth_cache_flush(struct fth_cache_range *range, uint64_t first, uint64_t coun
 
 	if (rc < 0 || range->readonly)
 		return rc;
-	return flush_device(range->port, range->cache);
+	return flush_device(range->device, range->cache);
 }
 
 /* One device: all its ranges, then one flush. */
-static int flush_dev(struct fth_cache *cache, struct cache_port *port,
+static int flush_dev(struct fth_cache *cache, struct cache_device *device,
 		     struct fth_cache_range *const *ranges, uint32_t n)
 {
 	bool any = false;
@@ -193,14 +193,14 @@ static int flush_dev(struct fth_cache *cache, struct cache_port *port,
 	for (uint32_t i = 0; i < n; i++) {
 		int rc;
 
-		if (ranges[i]->port != port || ranges[i]->readonly)
+		if (ranges[i]->device != device || ranges[i]->readonly)
 			continue;
 		any = true;
 		rc = write_back(ranges[i], 0, ranges[i]->lines);
 		if (error == 0)
 			error = rc;
 	}
-	return any && error == 0 ? flush_device(port, cache) : error;
+	return any && error == 0 ? flush_device(device, cache) : error;
 }
 
 int fth_cache_flush_all(struct fth_cache *cache)
@@ -213,8 +213,8 @@ int fth_cache_flush_all(struct fth_cache *cache)
 	ranges = cache_ranges_hold(cache, &n);
 	if (!ranges)
 		return -ENOMEM;
-	for (struct cache_port *port = NULL; (port = cache_port_next(cache, port));) {
-		int rc = flush_dev(cache, port, ranges, n);
+	for (struct cache_device *device = NULL; (device = cache_device_next(cache, device));) {
+		int rc = flush_dev(cache, device, ranges, n);
 
 		if (error == 0)
 			error = rc;
@@ -320,7 +320,7 @@ int cache_empty_range(struct fth_cache_range *range, bool discard, uint64_t dead
 
 	/* A reference may be a pin, or the last moment of a fetch, or a mistaken look-up. */
 	for (;;) {
-		bool idle = cache_ports_idle(range->cache), pinned;
+		bool idle = cache_devices_idle(range->cache), pinned;
 		int rc = write_and_drop(range, discard);
 
 		if (rc != -EAGAIN && rc != -EBUSY)
@@ -333,7 +333,7 @@ int cache_empty_range(struct fth_cache_range *range, bool discard, uint64_t dead
 			grace = fth_deadline_ns(PIN_GRACE_NS);
 		else if (fth_now_ns() >= grace)
 			return fth_fail(EBUSY, "cache: lines of the range are pinned");
-		cache_lanes_help(range->cache, CACHE_HELP_NS);
+		cache_loans_help(range->cache, CACHE_HELP_NS);
 		if (cache_pause_expired(&backoff, deadline) && !pinned)
 			return fth_fail(ETIMEDOUT,
 					"cache: requests of the device did not complete in %llu ms",

@@ -53,7 +53,7 @@ static uint32_t take_fresh(struct fth_cache *cache)
 	frame = fth_add_relaxed_dev32(&cache->fresh, 1);
 	if (frame < cache->frame_count) {
 		if (frame % cache->slab_frames == 0)
-			cache_ports_map(cache);
+			cache_devices_map(cache);
 		return frame;
 	}
 	/* Overshot: take it back, so that the counter cannot wrap. */

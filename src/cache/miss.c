@@ -5,7 +5,7 @@
  *
  * Invariants
  * 1. Whoever owns a fetch ends it: the line arrives, or is abandoned with an error that reaches
- *    all who wait. An owner that runs out of time leaves the request to a parked lane, whose next
+ *    all who wait. An owner that runs out of time leaves the request to a parked loan, whose next
  *    borrower ends it.
  * 2. A thread that finds no frame first ends its own fetches, and delivers what it was waiting for
  *    and has arrived; so it gives up all frames it holds, and waits only with none of its own in
@@ -39,7 +39,7 @@ enum cache_found cache_wait_for(struct fth_cache_range *range, const struct cach
 	enum cache_found found;
 
 	while ((found = cache_dir_look(range, part, error)) == CACHE_BUSY) {
-		bool expired = cache_lanes_help(range->cache, CACHE_HELP_NS)
+		bool expired = cache_loans_help(range->cache, CACHE_HELP_NS)
 				       ? fth_now_ns() >= deadline
 				       : cache_pause_expired(&backoff, deadline);
 
@@ -77,7 +77,7 @@ int cache_check_line(const struct fth_cache_range *range, uint64_t line, enum ft
 }
 
 /* A frame, waiting for one until the deadline; 0 stands for the cache's timeout from now. */
-static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t deadline,
+static int get_frame(struct fth_cache *cache, struct cache_loan *loan, uint64_t deadline,
 		     uint32_t *frame)
 {
 	struct fth_backoff backoff = {0};
@@ -90,21 +90,21 @@ static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t 
 	while ((*frame = cache_frame_take(cache, &dirty)) == CACHE_NO_FRAME) {
 		bool expired;
 
-		cache_lane_submit(lane);
-		if (lane->in_flight) {
-			int rc = cache_lane_reap(lane, 1, deadline);
+		cache_loan_submit(loan);
+		if (loan->in_flight) {
+			int rc = cache_loan_reap(loan, 1, deadline);
 
 			if (rc < 0)
 				return rc == -ETIME ? -ETIMEDOUT : rc;
 			continue;
 		}
-		if (lane->visit && cache_visit_settle_ready(lane->visit))
+		if (loan->visit && cache_visit_settle_ready(loan->visit))
 			continue;
 		if (dirty) {
 			cache_worker_kick(cache);
 			cache_worker_wait(cache, deadline);
 		}
-		expired = cache_lanes_help(cache, CACHE_HELP_NS)
+		expired = cache_loans_help(cache, CACHE_HELP_NS)
 				  ? fth_now_ns() >= deadline
 				  : cache_pause_expired(&backoff, deadline);
 		if (expired)
@@ -114,11 +114,11 @@ static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t 
 }
 
 enum cache_found cache_prepare(struct fth_cache_range *range, enum cache_found found,
-			       struct cache_lane *lane, uint64_t deadline, struct cache_part *part,
+			       struct cache_loan *loan, uint64_t deadline, struct cache_part *part,
 			       int *error)
 {
 	struct fth_cache *cache = range->cache;
-	int rc = get_frame(cache, lane, deadline, &part->frame);
+	int rc = get_frame(cache, loan, deadline, &part->frame);
 	uint32_t frame;
 
 	if (rc < 0) {
@@ -155,10 +155,10 @@ void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *
 			 cache->frames[part->frame].version, extra);
 }
 
-void cache_fetch_done(struct cache_lane *lane, struct fth_cache_range *range,
+void cache_fetch_done(struct cache_loan *loan, struct fth_cache_range *range,
 		      const struct cache_part *part, int result)
 {
-	struct cache_visit *v = lane->visit;
+	struct cache_visit *v = loan->visit;
 
 	if (result < 0) {
 		cache_count(range->cache, FTH_CACHE_ERRORS, 1);
@@ -167,7 +167,7 @@ void cache_fetch_done(struct cache_lane *lane, struct fth_cache_range *range,
 			cache_visit_note(v, result);
 		return;
 	}
-	cache_line_arrived(range, part, lane->ahead ? FTH_LINE_AHEAD : 0);
+	cache_line_arrived(range, part, loan->ahead ? FTH_LINE_AHEAD : 0);
 	if (v)
 		cache_visit_deliver(v, part->word, part->frame, part->which);
 	else

@@ -17,16 +17,16 @@ static void fill_pin(struct fth_cache_pin *pin, struct fth_cache_range *range, u
 	pin->fresh = false;
 }
 
-/* Fetch one line on a lane that has nothing else to do; keeps one reference if it returns 0. */
-static int fetch_one(struct cache_lane *lane, struct fth_cache_range *range,
+/* Fetch one line on a loan that has nothing else to do; keeps one reference if it returns 0. */
+static int fetch_one(struct cache_loan *loan, struct fth_cache_range *range,
 		     const struct cache_part *part, uint64_t deadline)
 {
 	int error = 0, rc;
 
 	fth_line_ref(part->word, 1); /* ours: the fetch drops its own when it ends */
-	cache_lane_add(lane, range, FTH_DEV_READ, part);
-	cache_lane_submit(lane);
-	rc = cache_lane_reap(lane, 1, deadline);
+	cache_loan_add(loan, range, FTH_DEV_READ, part);
+	cache_loan_submit(loan);
+	rc = cache_loan_reap(loan, 1, deadline);
 	if (rc < 0) {
 		fth_line_unref(part->word, 1);
 		return rc == -ETIME ? -ETIMEDOUT : rc;
@@ -40,14 +40,14 @@ static uint32_t frame_of(const struct fth_cache *cache, uint64_t *word)
 	return cache_frame_of_word(cache, fth_load_relaxed_dev64(word));
 }
 
-static enum cache_found pin_miss(struct cache_lane *lane, struct fth_cache_pin *pin,
+static enum cache_found pin_miss(struct cache_loan *loan, struct fth_cache_pin *pin,
 				 struct cache_part *part, enum cache_found found, uint64_t deadline,
 				 int *error)
 {
 	struct fth_cache_range *range = pin->range;
 	int rc;
 
-	found = cache_prepare(range, found, lane, deadline, part, error);
+	found = cache_prepare(range, found, loan, deadline, part, error);
 	if (found != CACHE_OWNED)
 		return found;
 	cache_count(range->cache, FTH_CACHE_MISSES, 1);
@@ -56,7 +56,7 @@ static enum cache_found pin_miss(struct cache_lane *lane, struct fth_cache_pin *
 		pin->fresh = true;
 		return CACHE_OWNED;
 	}
-	rc = fetch_one(lane, range, part, deadline);
+	rc = fetch_one(loan, range, part, deadline);
 	*error = -rc;
 	if (rc < 0)
 		return CACHE_FAILED;
@@ -88,8 +88,8 @@ static enum cache_found pin_found(struct fth_cache_pin *pin, struct cache_part *
 static enum cache_found pin_absent(struct fth_cache_pin *pin, struct cache_part *part,
 				   enum cache_found found, uint64_t deadline, int *error)
 {
-	struct cache_lane *lane;
-	int rc = cache_lane_borrow(pin->range->port, false, &lane);
+	struct cache_loan *loan;
+	int rc = cache_loan_borrow(pin->range->device, false, &loan);
 
 	if (rc < 0) {
 		if (found == CACHE_OWNED)
@@ -97,8 +97,8 @@ static enum cache_found pin_absent(struct fth_cache_pin *pin, struct cache_part 
 		*error = -rc;
 		return CACHE_FAILED;
 	}
-	found = pin_miss(lane, pin, part, found, deadline, error);
-	cache_lane_return(lane);
+	found = pin_miss(loan, pin, part, found, deadline, error);
+	cache_loan_return(loan);
 	if (found == CACHE_OWNED)
 		return CACHE_READY;
 	/* In a compact cache another thread may have been quicker. */

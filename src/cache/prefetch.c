@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Misses nobody waits for: the lane is left with its requests in flight. */
+/* Misses nobody waits for: the loan is left with its requests in flight. */
 #include "cache_internal.h"
 
 #include "fathom/base/error.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 
 /* One line: 1 if its fetch was started, 0 if it needs none, negative to stop. */
-static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range, uint64_t line)
+static int prefetch_line(struct cache_loan *loan, struct fth_cache_range *range, uint64_t line)
 {
 	struct fth_cache *cache = range->cache;
 	struct cache_part part = {.line = line};
@@ -23,7 +23,7 @@ static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range,
 	if (found == CACHE_FAILED)
 		return 0;
 	/* Those who wait for the line by now must not be told that a hint did not fit. */
-	part.frame = cache_lane_has_room(lane, range, FTH_DEV_READ, line)
+	part.frame = cache_loan_has_room(loan, range, FTH_DEV_READ, line)
 			     ? cache_frame_take(cache, &dirty)
 			     : CACHE_NO_FRAME;
 	if (part.frame == CACHE_NO_FRAME) {
@@ -42,7 +42,7 @@ static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range,
 			return 0;
 		}
 	}
-	cache_lane_add(lane, range, FTH_DEV_READ, &part);
+	cache_loan_add(loan, range, FTH_DEV_READ, &part);
 	return 1;
 }
 
@@ -76,7 +76,7 @@ static uint64_t already_there(const struct fth_cache_range *range, uint64_t firs
 uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count)
 {
 	struct fth_cache *cache = range->cache;
-	struct cache_lane *lane;
+	struct cache_loan *loan;
 	uint64_t started = 0, i;
 
 	if (first >= range->lines)
@@ -85,20 +85,20 @@ uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint6
 		count = range->lines - first;
 	i = already_there(range, first, count);
 	if (i == count || start_worker(cache) < 0 ||
-	    cache_lane_borrow(range->port, true, &lane) < 0)
+	    cache_loan_borrow(range->device, true, &loan) < 0)
 		return 0;
-	if (lane->in_flight && cache_lane_reap(lane, 0, 0) < 0)
+	if (loan->in_flight && cache_loan_reap(loan, 0, 0) < 0)
 		fth_error_clear();
-	lane->ahead = true;
+	loan->ahead = true;
 	for (; i < count; i++) {
-		int rc = prefetch_line(lane, range, first + i);
+		int rc = prefetch_line(loan, range, first + i);
 
 		if (rc < 0)
 			break;
 		started += (uint64_t)rc;
 	}
-	cache_lane_submit(lane);
-	cache_lane_return(lane);
+	cache_loan_submit(loan);
+	cache_loan_return(loan);
 	cache_count(cache, FTH_CACHE_PREFETCHES, started);
 	return started;
 }

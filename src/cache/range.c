@@ -8,7 +8,7 @@
  *	emptied		its lines are written, or discarded, and dropped
  *	hidden		cache->ranges has it no more: nobody finds it. Its number stays taken.
  *	left		threads that had found it before are through: those that turn the hand or go
- *			through all frames (lanes, tables), and those that flush all ranges (holders)
+ *			through all frames (loans, tables), and those that flush all ranges (holders)
  *	drained		if it is the last one of its device: no request is in flight
  *	gone		its number is free, the device's channels are closed, it is freed
  */
@@ -113,7 +113,7 @@ static void free_number(struct fth_cache_range *range)
 	pthread_mutex_unlock(&range->cache->lock);
 }
 
-/* Give a range its number and its port, and let it be found. */
+/* Give a range its number and its device, and let it be found. */
 static int enter(struct fth_cache *cache, struct fth_cache_range *range)
 {
 	int rc;
@@ -129,9 +129,9 @@ static int enter(struct fth_cache *cache, struct fth_cache_range *range)
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&cache->setup);
-	range->port = cache_port_get(cache, range->dev);
+	range->device = cache_device_get(cache, range->dev);
 	pthread_mutex_unlock(&cache->setup);
-	if (!range->port) {
+	if (!range->device) {
 		free_number(range);
 		return -ENOMEM;
 	}
@@ -226,16 +226,16 @@ static int wait_until_left(struct fth_cache_range *range, uint64_t deadline)
 	bool last;
 
 	if (rc == 0)
-		rc = cache_lanes_quiesce(cache, deadline);
+		rc = cache_loans_quiesce(cache, deadline);
 	if (rc < 0)
 		return rc;
 	/* Its readers go through memory, and wait for nothing. */
 	pthread_rwlock_wrlock(&cache->tables);
 	pthread_rwlock_unlock(&cache->tables);
 	pthread_mutex_lock(&cache->setup);
-	last = cache_port_last(range->port);
+	last = cache_device_last(range->device);
 	pthread_mutex_unlock(&cache->setup);
-	return last ? cache_port_drain(range->port, deadline) : 0;
+	return last ? cache_device_settle(range->device, deadline) : 0;
 }
 
 /* Take an empty range out of the cache and free it; if that fails it is as before. */
@@ -251,7 +251,7 @@ static int take_away(struct fth_cache_range *range, uint64_t deadline)
 		return rc;
 	}
 	pthread_mutex_lock(&cache->setup);
-	cache_port_put(range->port);
+	cache_device_put(range->device);
 	pthread_mutex_unlock(&cache->setup);
 	free_number(range);
 	range_free(range);
@@ -292,7 +292,7 @@ int fth_cache_discard_range(struct fth_cache_range *range)
 
 void cache_range_release(struct fth_cache_range *range)
 {
-	cache_port_put(range->port);
+	cache_device_put(range->device);
 	range_free(range);
 }
 

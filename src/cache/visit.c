@@ -23,7 +23,7 @@ struct cache_visit {
 	fth_cache_visit_fn fn;
 	void *context;
 	const uint64_t *lines;
-	struct cache_lane *lane;
+	struct cache_loan *loan;
 	int error;
 	uint64_t hits, misses, merged;
 	uint64_t delivered; /* lines, by which a wait sees that there is progress */
@@ -93,15 +93,15 @@ bool cache_visit_settle_ready(struct cache_visit *v)
 
 /* ---- visits ---- */
 
-static int need_lane(struct cache_visit *v)
+static int need_loan(struct cache_visit *v)
 {
 	int rc;
 
-	if (v->lane)
+	if (v->loan)
 		return 0;
-	rc = cache_lane_borrow(v->range->port, false, &v->lane);
+	rc = cache_loan_borrow(v->range->device, false, &v->loan);
 	if (rc == 0)
-		v->lane->visit = v;
+		v->loan->visit = v;
 	return rc;
 }
 
@@ -137,29 +137,29 @@ static void overwrite(struct cache_visit *v, const struct cache_part *part)
 static int reap(struct cache_visit *v, uint32_t min)
 {
 	uint64_t deadline = fth_deadline_ns(v->range->cache->timeout_ns);
-	int rc = cache_lane_reap(v->lane, min, deadline);
+	int rc = cache_loan_reap(v->loan, min, deadline);
 
 	return rc == -ETIME ? -ETIMEDOUT : rc;
 }
 
 static int start_fetch(struct cache_visit *v, const struct cache_part *part)
 {
-	struct cache_lane *lane = v->lane;
+	struct cache_loan *loan = v->loan;
 	uint32_t batch = cache_batch(v->range->cache);
 
-	while (lane->lines >= v->range->cache->line_limit ||
-	       !cache_lane_add(lane, v->range, FTH_DEV_READ, part)) {
+	while (loan->lines >= v->range->cache->line_limit ||
+	       !cache_loan_add(loan, v->range, FTH_DEV_READ, part)) {
 		int rc;
 
-		cache_lane_submit(lane);
+		cache_loan_submit(loan);
 		rc = reap(v, batch);
 		if (rc < 0) {
 			cache_dir_abandon(v->range, part->word, part->frame, -rc);
 			return rc;
 		}
 	}
-	if (lane->batched >= batch)
-		cache_lane_submit(lane);
+	if (loan->batched >= batch)
+		cache_loan_submit(loan);
 	return 0;
 }
 
@@ -172,14 +172,14 @@ static int defer(struct cache_visit *v, const struct cache_part *part)
 
 static int miss(struct cache_visit *v, struct cache_part *part, enum cache_found found)
 {
-	int error = 0, rc = need_lane(v);
+	int error = 0, rc = need_loan(v);
 
 	if (rc < 0) {
 		if (found == CACHE_OWNED)
 			cache_dir_abandon(v->range, part->word, CACHE_NO_FRAME, 0);
 		return rc;
 	}
-	switch (cache_prepare(v->range, found, v->lane, 0, part, &error)) {
+	switch (cache_prepare(v->range, found, v->loan, 0, part, &error)) {
 	case CACHE_OWNED:
 		v->misses++;
 		if (v->mode != FTH_CACHE_OVERWRITE)
@@ -237,10 +237,10 @@ static int visit_line(struct cache_visit *v, size_t which)
 /* End all fetches of our own. */
 static void settle_own(struct cache_visit *v)
 {
-	if (!v->lane)
+	if (!v->loan)
 		return;
-	cache_lane_submit(v->lane);
-	while (v->lane->in_flight) {
+	cache_loan_submit(v->loan);
+	while (v->loan->in_flight) {
 		int rc = reap(v, 1);
 
 		cache_visit_note(v, rc);
@@ -289,7 +289,7 @@ static void settle(struct cache_visit *v)
 		bool expired;
 
 		if (cache_visit_settle_ready(v) || settle_gone(v) ||
-		    cache_lanes_help(v->range->cache, CACHE_HELP_NS))
+		    cache_loans_help(v->range->cache, CACHE_HELP_NS))
 			expired = fth_now_ns() >= deadline;
 		else
 			expired = cache_pause_expired(&backoff, deadline);
@@ -341,8 +341,8 @@ int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, con
 			settle(&v);
 	}
 	settle(&v);
-	if (v.lane)
-		cache_lane_return(v.lane);
+	if (v.loan)
+		cache_loan_return(v.loan);
 	cache_count(cache, FTH_CACHE_HITS, v.hits);
 	cache_count(cache, FTH_CACHE_MISSES, v.misses);
 	cache_count(cache, FTH_CACHE_MERGED, v.merged);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The background thread: writes back while more lines are dirty than the low mark, or when
- * someone who needs a frame asks, and now and then collects from parked lanes. It starts with the
+ * someone who needs a frame asks, and now and then collects from parked loans. It starts with the
  * first range that can be written, or the first prefetch.
  */
 #include "cache_internal.h"
@@ -80,7 +80,7 @@ static void *work(void *arg)
 			wait_for_work(cache, IDLE_NS);
 		/* Whoever waits for a line helps itself; this is for what nobody waits for. */
 		pthread_mutex_unlock(&cache->lock);
-		cache_lanes_help(cache, 0);
+		cache_loans_help(cache, 0);
 		pthread_mutex_lock(&cache->lock);
 	}
 	pthread_mutex_unlock(&cache->lock);

@@ -49,7 +49,7 @@ static void end_write(struct fth_cache *cache, uint64_t *word, bool ok)
 		cache_dirty_lower(cache); /* it was changed meanwhile, and counted then */
 }
 
-void cache_write_done(struct cache_lane *lane, struct fth_cache_range *range,
+void cache_write_done(struct cache_loan *loan, struct fth_cache_range *range,
 		      const struct cache_part *part, int result)
 {
 	struct fth_cache *cache = range->cache;
@@ -62,36 +62,36 @@ void cache_write_done(struct cache_lane *lane, struct fth_cache_range *range,
 		return;
 	}
 	cache_count(cache, FTH_CACHE_ERRORS, 1);
-	if (lane->error == 0)
-		lane->error = result;
+	if (loan->error == 0)
+		loan->error = result;
 }
 
-/* By port, then by place in its device. */
+/* By device, then by place in its device. */
 static int by_place(const void *a, const void *b)
 {
 	const struct cache_dirty *x = a, *y = b;
 	uint64_t at_x, at_y;
 
-	if (x->range->port != y->range->port)
-		return (uintptr_t)x->range->port < (uintptr_t)y->range->port ? -1 : 1;
+	if (x->range->device != y->range->device)
+		return (uintptr_t)x->range->device < (uintptr_t)y->range->device ? -1 : 1;
 	at_x = cache_line_offset(x->range, x->part.line);
 	at_y = cache_line_offset(y->range, y->part.line);
 	return at_x < at_y ? -1 : at_x > at_y;
 }
 
-/* No lane for them: they stay dirty. */
+/* No loan for them: they stay dirty. */
 static void give_up(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		end_write(cache, lines[i].part.word, false);
 }
 
-/* Lines of one device. What a timeout leaves in flight ends on a parked lane. */
-static int write_to_port(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
+/* Lines of one device. What a timeout leaves in flight ends on a parked loan. */
+static int write_to_device(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
 {
 	uint64_t timeout = cache->timeout_ns;
-	struct cache_lane *lane;
-	int rc = cache_lane_borrow(lines[0].range->port, false, &lane);
+	struct cache_loan *loan;
+	int rc = cache_loan_borrow(lines[0].range->device, false, &loan);
 	size_t i;
 
 	if (rc < 0) {
@@ -99,19 +99,19 @@ static int write_to_port(struct fth_cache *cache, struct cache_dirty *lines, siz
 		return rc;
 	}
 	for (i = 0; i < n && rc == 0; i++)
-		while (!cache_lane_add(lane, lines[i].range, FTH_DEV_WRITE, &lines[i].part)) {
-			cache_lane_submit(lane);
-			rc = cache_lane_reap(lane, 1, fth_deadline_ns(timeout));
+		while (!cache_loan_add(loan, lines[i].range, FTH_DEV_WRITE, &lines[i].part)) {
+			cache_loan_submit(loan);
+			rc = cache_loan_reap(loan, 1, fth_deadline_ns(timeout));
 			if (rc < 0) {
 				give_up(cache, lines + i, n - i);
 				break;
 			}
 		}
-	cache_lane_submit(lane);
-	while (lane->in_flight && rc == 0)
-		rc = cache_lane_reap(lane, 1, fth_deadline_ns(timeout));
-	rc = lane->error ? lane->error : rc;
-	cache_lane_return(lane);
+	cache_loan_submit(loan);
+	while (loan->in_flight && rc == 0)
+		rc = cache_loan_reap(loan, 1, fth_deadline_ns(timeout));
+	rc = loan->error ? loan->error : rc;
+	cache_loan_return(loan);
 	if (rc == -ETIME)
 		rc = fth_fail(ETIMEDOUT, "cache: a write-back did not complete in %llu ms",
 			      (unsigned long long)timeout / 1000000);
@@ -128,9 +128,9 @@ int cache_write_lines(struct fth_cache *cache, struct cache_dirty *lines, size_t
 		size_t to = from + 1;
 		int rc;
 
-		while (to < n && lines[to].range->port == lines[from].range->port)
+		while (to < n && lines[to].range->device == lines[from].range->device)
 			to++;
-		rc = write_to_port(cache, lines + from, to - from);
+		rc = write_to_device(cache, lines + from, to - from);
 		if (error == 0)
 			error = rc;
 		from = to;

@@ -18,9 +18,9 @@ int fth_blocking_prepare(struct fth_dev *dev);
  * Wait until no request of a blocking call is in flight, at most until the deadline. 0 or
  * -ETIMEDOUT.
  */
-int fth_blocking_drain(struct fth_dev *dev, uint64_t deadline);
+int fth_blocking_settle(struct fth_dev *dev, uint64_t deadline);
 
-/* Close all channels. Only after fth_blocking_drain() returned 0. Accepts NULL. */
+/* Close all channels. Only after fth_blocking_settle() returned 0. Accepts NULL. */
 void fth_blocking_free(struct fth_dev_blocking *pool);
 
 /* Whether [offset, offset + length) is whole blocks inside the device: 0, -EINVAL, -ERANGE. */

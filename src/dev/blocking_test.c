@@ -18,7 +18,7 @@
 #define SIZE	  (8u << 20)
 #define BLOCK	  512u
 #define SOON_NS	  10000000u
-#define LANES_MAX 32u
+#define SLOTS_MAX 32u
 #define IDLE_MAX  4u
 #define CHUNK	  (1u << 20)
 
@@ -144,23 +144,23 @@ static void calls_at_the_same_time_do_not_wait_for_each_other(void **state)
 	fth_dev_close(dev);
 }
 
-static void more_calls_than_lanes_take_turns(void **state)
+static void more_calls_than_slots_take_turns(void **state)
 {
-	static struct caller callers[2 * LANES_MAX];
+	static struct caller callers[2 * SLOTS_MAX];
 	struct fth_dev *dev = open_gate();
 	struct fth_gate_counts counts;
 
 	(void)state;
 	fth_gate_set(dev, false);
-	for (unsigned i = 0; i < 2 * LANES_MAX; i++)
+	for (unsigned i = 0; i < 2 * SLOTS_MAX; i++)
 		caller_start(&callers[i], dev, FTH_DEV_WRITE, i * BLOCK);
-	assert_true(fth_gate_wait(dev, LANES_MAX));
+	assert_true(fth_gate_wait(dev, SLOTS_MAX));
 	fth_gate_set(dev, true);
-	for (unsigned i = 0; i < 2 * LANES_MAX; i++)
+	for (unsigned i = 0; i < 2 * SLOTS_MAX; i++)
 		assert_ok(caller_join(&callers[i]));
 	fth_gate_counts(dev, &counts);
-	assert_int_equal(counts.submitted, 2 * LANES_MAX);
-	assert_int_equal(counts.channels_max, LANES_MAX);
+	assert_int_equal(counts.submitted, 2 * SLOTS_MAX);
+	assert_int_equal(counts.channels_max, SLOTS_MAX);
 	assert_int_equal(counts.channels, IDLE_MAX);
 	fth_dev_close(dev);
 }
@@ -201,7 +201,7 @@ static void a_call_ends_at_its_deadline(void **state)
 	assert_int_equal(submitted(dev), 5);
 	/* The late answers go nowhere near the caller's memory. */
 	fth_gate_set(dev, true);
-	assert_ok(fth_blocking_drain(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)));
+	assert_ok(fth_blocking_settle(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)));
 	assert_memory_equal(buf, want, BLOCK);
 	assert_int_equal(fth_dev_stat(dev, FTH_DEV_STAT_READS), 1);
 	assert_ok(fth_dev_read(dev, buf, BLOCK, 0, FTH_DEV_TIMEOUT));
@@ -269,7 +269,7 @@ static void a_late_write_does_not_overtake_a_newer_one(void **state)
 	fth_dev_close(dev);
 }
 
-static void parked_lanes_are_bounded_and_come_back(void **state)
+static void parked_slots_are_bounded_and_come_back(void **state)
 {
 	struct fth_dev *dev = open_gate();
 	struct fth_gate_counts counts;
@@ -278,15 +278,15 @@ static void parked_lanes_are_bounded_and_come_back(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
 		fth_gate_set(dev, false);
-		for (unsigned i = 0; i < LANES_MAX + 3; i++)
+		for (unsigned i = 0; i < SLOTS_MAX + 3; i++)
 			assert_int_equal(
 				fth_dev_write(dev, buf, BLOCK, i * BLOCK, fth_deadline_ns(2000000)),
 				-ETIMEDOUT);
 		fth_gate_counts(dev, &counts);
-		assert_in_range(counts.channels_max, 1, LANES_MAX);
-		assert_in_range(counts.in_flight, 1, LANES_MAX);
+		assert_in_range(counts.channels_max, 1, SLOTS_MAX);
+		assert_in_range(counts.in_flight, 1, SLOTS_MAX);
 		fth_gate_set(dev, true);
-		for (unsigned i = 0; i < LANES_MAX + 3; i++)
+		for (unsigned i = 0; i < SLOTS_MAX + 3; i++)
 			assert_ok(fth_dev_write(dev, buf, BLOCK, i * BLOCK, FTH_DEV_TIMEOUT));
 		fth_gate_counts(dev, &counts);
 		assert_int_equal(counts.in_flight, 0);
@@ -295,8 +295,8 @@ static void parked_lanes_are_bounded_and_come_back(void **state)
 	fth_dev_close(dev);
 }
 
-/* A call that waits for a lane takes one that was parked while it waited. */
-static void a_waiting_call_takes_a_parked_lane_that_ended(void **state)
+/* A call that waits for a slot takes one that was parked while it waited. */
+static void a_waiting_call_takes_a_parked_slot_that_ended(void **state)
 {
 	struct fth_dev *dev = open_gate();
 	struct caller first, second;
@@ -331,7 +331,7 @@ static void a_slow_device_is_closed_after_its_last_answer(void **state)
 	assert_ok(fth_dev_open("delay(mem:1M)?read_us=400000", &dev));
 	assert_int_equal(fth_dev_read(dev, buf, BLOCK, 0, soon()), -ETIMEDOUT);
 	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT)); /* has its own latency */
-	assert_int_equal(fth_blocking_drain(dev, fth_now_ns()), -ETIMEDOUT);
+	assert_int_equal(fth_blocking_settle(dev, fth_now_ns()), -ETIMEDOUT);
 	fth_dev_close(dev);
 	assert_memory_equal(buf, want, BLOCK);
 }
@@ -349,7 +349,7 @@ static void a_request_that_the_device_holds_times_out(void **state)
 	assert_ok(fth_dev_read(dev, buf, BLOCK, 0, FTH_DEV_TIMEOUT));
 	assert_ok(fth_dev_write(dev, buf, BLOCK, 0, FTH_DEV_TIMEOUT));
 	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
-	assert_ok(fth_blocking_drain(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)));
+	assert_ok(fth_blocking_settle(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)));
 	assert_int_equal(fth_dev_stat(dev, FTH_DEV_STAT_ERRORS), 1);
 	fth_dev_close(dev);
 }
@@ -371,9 +371,9 @@ static void close_waits_for_what_is_in_flight(void **state)
 	fth_gate_set(dev, false);
 	for (unsigned i = 0; i < 10; i++)
 		assert_int_equal(fth_dev_write(dev, buf, BLOCK, i * BLOCK, soon()), -ETIMEDOUT);
-	assert_int_equal(fth_blocking_drain(dev, soon()), -ETIMEDOUT);
+	assert_int_equal(fth_blocking_settle(dev, soon()), -ETIMEDOUT);
 	assert_int_equal(pthread_create(&thread, NULL, open_later, dev), 0);
-	assert_ok(fth_blocking_drain(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)));
+	assert_ok(fth_blocking_settle(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)));
 	pthread_join(thread, NULL);
 	fth_dev_close(dev);
 }
@@ -527,14 +527,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_at_the_same_time_do_not_wait_for_each_other),
-		cmocka_unit_test(more_calls_than_lanes_take_turns),
+		cmocka_unit_test(more_calls_than_slots_take_turns),
 		cmocka_unit_test(one_caller_uses_one_channel),
 		cmocka_unit_test(a_call_ends_at_its_deadline),
 		cmocka_unit_test(a_write_that_is_late_has_the_data_of_its_call),
 		cmocka_unit_test(after_its_deadline_a_call_starts_nothing),
 		cmocka_unit_test(a_late_write_does_not_overtake_a_newer_one),
-		cmocka_unit_test(parked_lanes_are_bounded_and_come_back),
-		cmocka_unit_test(a_waiting_call_takes_a_parked_lane_that_ended),
+		cmocka_unit_test(parked_slots_are_bounded_and_come_back),
+		cmocka_unit_test(a_waiting_call_takes_a_parked_slot_that_ended),
 		cmocka_unit_test(a_slow_device_is_closed_after_its_last_answer),
 		cmocka_unit_test(a_request_that_the_device_holds_times_out),
 		cmocka_unit_test(close_waits_for_what_is_in_flight),

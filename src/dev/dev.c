@@ -64,7 +64,7 @@ void fth_dev_close(struct fth_dev *dev)
 	if (!dev)
 		return;
 	/* What the device may still write to is not freed: fth_dev_close() in dev.h says so. */
-	if (dev->blocking && fth_blocking_drain(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)) < 0)
+	if (dev->blocking && fth_blocking_settle(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)) < 0)
 		return;
 	fth_blocking_free(dev->blocking);
 	pthread_mutex_destroy(&dev->lock);

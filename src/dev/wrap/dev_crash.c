@@ -78,7 +78,7 @@ static struct fth_crash_inside inside_of(struct dev_crash *crash)
 					  .deadline = fth_deadline_ns(crash->timeout_ns)};
 
 	if (crash->stalled)
-		crash->stalled = fth_blocking_drain(inside.dev, fth_now_ns()) < 0;
+		crash->stalled = fth_blocking_settle(inside.dev, fth_now_ns()) < 0;
 	if (crash->stalled)
 		inside.deadline = fth_now_ns();
 	return inside;
@@ -360,7 +360,7 @@ static int crash_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_c
 	return 0;
 }
 
-/* What it does inside under its lock goes through one lane of the blocking calls. */
+/* What it does inside under its lock goes through one slot of the blocking calls. */
 static int crash_chan_prepare(struct fth_dev_chan *chan)
 {
 	int rc = fth_blocking_prepare(((struct fth_wrap_dev *)chan->dev)->inner);

@@ -12,14 +12,14 @@
  * 3. The resources of an arrived command belong to its channel: its place in the channel's pool, its
  *    bounce chunk, its request. The owner copies bounced data and issues further commands of the request,
  *    in its submit or reap. If the owner never reaps, only its own requests stall.
- * 4. A command is in one place: the pool; a flight (lane->flights, under its id, from before put
+ * 4. A command is in one place: the pool; a flight (share->flights, under its id, from before put
  *    until delivery); or arrived (chan->arrived, or chan->mine). Its channel's thread moves it out
  *    of and into the pool; only the holder of the queue pair's drain_lock takes it from a flight.
  * 5. A command that timed out, of any channel, or a failed queue pair fails the whole
  *    controller, which disables it. Only then is the failure delivered to the commands in
  *    flight, by any thread that noticed it, and requests complete whose memory the controller may have accessed.
  * 6. The controller is re-enabled only when no thread is between take and ring
- *    (lane->issuing) and no id is held: commands of channels that are not reaped are delivered as
+ *    (share->issuing) and no id is held: commands of channels that are not reaped are delivered as
  *    failed, so they hold none.
  *
  *	pool --take, put--> flight --drain: completed, or sweep: failed--> arrived --owner--> pool
@@ -102,23 +102,23 @@ static void pool_push(struct chan_nvme *chan, struct nvme_command *command)
 /* An id for the channel. When there is none, a channel that sleeps will be told of one. */
 static uint32_t take_id(struct chan_nvme *chan)
 {
-	uint32_t id = fth_nvme_qp_take(chan->lane->qp, chan->hint);
+	uint32_t id = fth_nvme_qp_take(chan->share->qp, chan->hint);
 
 	if (id != FTH_NVME_NO_ID || !chan->wake.watched)
 		return id;
 	nvme_wake_starve(chan);
-	return fth_nvme_qp_take(chan->lane->qp, chan->hint);
+	return fth_nvme_qp_take(chan->share->qp, chan->hint);
 }
 
 /* Give an id back that was not used. */
 static void untake_id(struct chan_nvme *chan, uint32_t id)
 {
-	struct fth_nvme_qp *qp = chan->lane->qp;
+	struct fth_nvme_qp *qp = chan->share->qp;
 	struct fth_nvme_drain drain;
 
 	fth_nvme_qp_untake(qp, id);
 	fth_nvme_qp_drain_lock(qp, &drain);
-	nvme_wake_starving(chan->lane);
+	nvme_wake_starving(chan->share);
 	fth_nvme_qp_drain_end(qp, &drain);
 }
 
@@ -127,7 +127,7 @@ static void launch(struct chan_nvme *chan, struct nvme_command *command,
 		   const struct fth_nvme_sqe *sqe, uint64_t now)
 {
 	struct nvme_progress *progress = nvme_progress(command->req);
-	struct nvme_flight *flight = &chan->lane->flights[command->id];
+	struct nvme_flight *flight = &chan->share->flights[command->id];
 
 	progress->issued += command->bytes;
 	progress->outstanding++;
@@ -135,7 +135,7 @@ static void launch(struct chan_nvme *chan, struct nvme_command *command,
 	flight->command = command;
 	/* release: whoever sees the time sees the command. */
 	fth_store_release_dev64(&flight->issued_ns, now);
-	fth_nvme_qp_put(chan->lane->qp, chan->hint, sqe);
+	fth_nvme_qp_put(chan->share->qp, chan->hint, sqe);
 }
 
 /* One command of the first pending request. 0, or -EAGAIN when something has to end first. */
@@ -191,14 +191,14 @@ static bool issue(struct chan_nvme *chan)
 /* Issue what can be issued, and ring once. */
 static void pump(struct chan_nvme *chan)
 {
-	uint32_t *issuing = chan->lane->issuing;
+	uint32_t *issuing = chan->share->issuing;
 
 	if (chan->pending.count == 0)
 		return;
 	/* acqrel: stops the take from being made before a reset can see us (invariant 6). */
 	fth_add_acqrel_dev32(issuing, 1);
 	if (issue(chan))
-		fth_nvme_qp_ring(chan->lane->qp);
+		fth_nvme_qp_ring(chan->share->qp);
 	/* release: stops our last look at the rings from sinking below it. */
 	fth_add_release_dev32(issuing, UINT32_MAX);
 }
@@ -273,7 +273,7 @@ static void fail_pending(struct chan_nvme *chan, int failure)
 /* Collect what is delivered to us, and make further commands. */
 static void advance(struct chan_nvme *chan)
 {
-	int failure = fth_nvme_qp_failed(chan->lane->qp);
+	int failure = fth_nvme_qp_failed(chan->share->qp);
 
 	/* A queue pair also fails by itself, when the controller broke the protocol. */
 	if (failure < 0)
@@ -286,7 +286,7 @@ static void advance(struct chan_nvme *chan)
 
 static int revive(struct chan_nvme *chan)
 {
-	int failure = fth_nvme_qp_failed(chan->lane->qp), rc;
+	int failure = fth_nvme_qp_failed(chan->share->qp), rc;
 
 	if (failure == 0)
 		return 0;
@@ -330,7 +330,7 @@ void nvme_check_time(struct chan_nvme *chan)
 {
 	struct fth_nvme *nvme = chan->owner->nvme;
 
-	if (nvme_lane_overdue(chan->lane, nvme->timeout_ns))
+	if (nvme_share_overdue(chan->share, nvme->timeout_ns))
 		nvme_dev_fail(chan->owner, ETIMEDOUT);
 	else
 		fth_nvme_watch(nvme);
@@ -360,10 +360,10 @@ static bool nap(struct chan_nvme *chan, uint64_t deadline)
 {
 	struct fth_nvme_transport *transport = chan->owner->nvme->transport;
 	/* relaxed: a count that is a little old makes the nap too long or short, no more. */
-	bool shared = fth_load_relaxed_dev32(&chan->lane->channels) > 1;
+	bool shared = fth_load_relaxed_dev32(&chan->share->channels) > 1;
 	uint64_t until = fth_deadline_ns(shared ? NAP_SHARED_NS : NAP_NS);
 
-	if (transport->ops->wait(transport, chan->lane->vector,
+	if (transport->ops->wait(transport, chan->share->vector,
 				 until < deadline ? until : deadline) < 0)
 		nvme_check_time(chan);
 	else
@@ -420,7 +420,7 @@ static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 		 */
 		if (++chan->turns % CLOCK_EVERY == 0)
 			check_now_and_then(chan);
-		nvme_lane_drain(chan->lane, chan, false);
+		nvme_share_drain(chan->share, chan, false);
 		advance(chan);
 		n += hand_back(chan, done + n, max - n);
 		if (n >= min || n == max)
@@ -484,7 +484,7 @@ static void nvme_chan_close(struct fth_dev_chan *base)
 	struct chan_nvme *chan = (struct chan_nvme *)base;
 
 	nvme_wake_close(chan);
-	fth_add_relaxed_dev32(&chan->lane->channels, UINT32_MAX);
+	fth_add_relaxed_dev32(&chan->share->channels, UINT32_MAX);
 	fth_nvme_dma_free(chan->owner->nvme, &chan->bounce);
 	free(chan->pending.ring);
 	free(chan->done.ring);
@@ -495,7 +495,7 @@ static void nvme_chan_close(struct fth_dev_chan *base)
 
 static int make_pool(struct chan_nvme *chan)
 {
-	uint32_t n = chan->lane->qp->ids;
+	uint32_t n = chan->share->qp->ids;
 
 	chan->commands = calloc(n, sizeof(chan->commands[0]));
 	if (!chan->commands)
@@ -518,10 +518,10 @@ static int nvme_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 	if (!chan)
 		return -ENOMEM;
 	memset(chan, 0, sizeof(*chan));
-	turn = fth_add_relaxed_dev32(&self->next_lane, 1);
+	turn = fth_add_relaxed_dev32(&self->next_share, 1);
 	chan->owner = self;
-	chan->lane = &self->lanes[turn % self->nvme->info.queues];
-	fth_add_relaxed_dev32(&chan->lane->channels, 1);
+	chan->share = &self->shares[turn % self->nvme->info.queues];
+	fth_add_relaxed_dev32(&chan->share->channels, 1);
 	chan->hint = turn * 32;	       /* another word of the id bitmap for each */
 	chan->generation = UINT32_MAX; /* no copy of the regions yet */
 	chan->wake = (struct nvme_wake){.epoll = -1, .event = -1, .timer = -1, .vector = -1};
@@ -547,17 +547,17 @@ static int nvme_chan_prepare(struct fth_dev_chan *base)
 
 /* ---- the device ---- */
 
-static void lane_release(struct dev_nvme *self, struct nvme_lane *lane)
+static void share_release(struct dev_nvme *self, struct nvme_share *share)
 {
-	fth_nvme_dma_free(self->nvme, &lane->lists);
-	free(lane->flights);
+	fth_nvme_dma_free(self->nvme, &share->lists);
+	free(share->flights);
 }
 
 static void release(struct dev_nvme *self)
 {
-	for (uint32_t i = 0; self->lanes && i < self->nvme->info.queues; i++)
-		lane_release(self, &self->lanes[i]);
-	free(self->lanes);
+	for (uint32_t i = 0; self->shares && i < self->nvme->info.queues; i++)
+		share_release(self, &self->shares[i]);
+	free(self->shares);
 	pthread_mutex_destroy(&self->region_lock);
 }
 
@@ -584,24 +584,24 @@ static const struct fth_dev_ops nvme_ops = {
 	.window_open = nvme_window_open,
 };
 
-static int make_lanes(struct dev_nvme *self)
+static int make_shares(struct dev_nvme *self)
 {
 	size_t page = FTH_NVME_PAGE_SIZE;
 	int rc = 0;
 
-	self->lanes = calloc(self->nvme->info.queues, sizeof(self->lanes[0]));
-	if (!self->lanes)
+	self->shares = calloc(self->nvme->info.queues, sizeof(self->shares[0]));
+	if (!self->shares)
 		return -ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < self->nvme->info.queues; i++) {
-		struct nvme_lane *lane = &self->lanes[i];
+		struct nvme_share *share = &self->shares[i];
 
-		lane->qp = fth_nvme_qp(self->nvme, i);
-		lane->issuing = nvme_issuing(self->nvme, i);
-		lane->vector = nvme_vector(self->nvme, lane->qp->qid);
-		lane->flights = calloc(lane->qp->ids, sizeof(lane->flights[0]));
-		if (!lane->flights)
+		share->qp = fth_nvme_qp(self->nvme, i);
+		share->issuing = nvme_issuing(self->nvme, i);
+		share->vector = nvme_vector(self->nvme, share->qp->qid);
+		share->flights = calloc(share->qp->ids, sizeof(share->flights[0]));
+		if (!share->flights)
 			return -ENOMEM;
-		rc = fth_nvme_dma_alloc(self->nvme, lane->qp->ids * page, &lane->lists);
+		rc = fth_nvme_dma_alloc(self->nvme, share->qp->ids * page, &share->lists);
 	}
 	return rc;
 }
@@ -615,7 +615,7 @@ int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out)
 		return -ENOMEM;
 	self->nvme = nvme;
 	pthread_mutex_init(&self->region_lock, NULL);
-	rc = make_lanes(self);
+	rc = make_shares(self);
 	if (rc < 0) {
 		release(self);
 		free(self);

@@ -60,7 +60,7 @@ struct nvme_flight {
 };
 
 /* The part of a queue pair that belongs to the device. */
-struct nvme_lane {
+struct nvme_share {
 	struct fth_nvme_qp *qp;
 	uint32_t *issuing;	     /* of the queue: see struct nvme_queue */
 	struct fth_nvme_dma lists;   /* a PRP list page per command id */
@@ -75,9 +75,9 @@ struct nvme_lane {
 struct dev_nvme {
 	struct fth_dev dev;
 	struct fth_nvme *nvme;
-	struct nvme_lane *lanes; /* per queue pair */
-	uint32_t next_lane;	 /* channels go round-robin */
-	uint32_t generation;	 /* of the regions; channels look whether their copy is old */
+	struct nvme_share *shares; /* per queue pair */
+	uint32_t next_share;	   /* channels go round-robin */
+	uint32_t generation;	   /* of the regions; channels look whether their copy is old */
 	pthread_mutex_t region_lock;
 	unsigned region_count;
 	struct nvme_region regions[NVME_REGIONS_MAX];
@@ -94,18 +94,18 @@ struct nvme_wake {
 	int event; /* an eventfd: something was delivered, or is in `done` */
 	int timer;
 	int vector;		/* the queue's interrupt, the transport's; -1: there is none */
-	bool watched;		/* in lane->watchers; written under the drain lock */
+	bool watched;		/* in share->watchers; written under the drain lock */
 	bool listening;		/* vector is in the epoll set */
 	bool ticking;		/* timer is armed */
 	uint32_t signalled;	/* atomic: event was written and not yet read */
 	uint32_t starving;	/* atomic: a request waits for a command id of other channels */
-	struct chan_nvme *next; /* of lane->watchers */
+	struct chan_nvme *next; /* of share->watchers */
 };
 
 struct chan_nvme {
 	struct fth_dev_chan chan;
 	struct dev_nvme *owner;
-	struct nvme_lane *lane;
+	struct nvme_share *share;
 	uint32_t hint;		  /* the command id we had last */
 	unsigned busy;		  /* requests that submit took and reap did not hand back */
 	struct nvme_list pending; /* not all of it made into commands yet */
@@ -117,7 +117,7 @@ struct chan_nvme {
 	uint64_t next_check;	   /* of timeouts, and whether the controller is well */
 	struct nvme_wake wake;
 
-	/* A list of arrived commands, last first: pushed to by any thread that drains the lane. */
+	/* A list of arrived commands, last first: pushed to by any thread that drains the share. */
 	FTH_NVME_ALIGNED uint64_t arrived;
 
 	uint32_t generation; /* of our copy of the regions */
@@ -143,15 +143,15 @@ static inline struct nvme_progress *nvme_progress(struct fth_dev_req *req)
  * With `wait`, also when another thread is draining: whatever arrived before the call is delivered
  * when it returns.
  */
-void nvme_lane_drain(struct nvme_lane *lane, struct chan_nvme *self, bool wait);
+void nvme_share_drain(struct nvme_share *share, struct chan_nvme *self, bool wait);
 
 /* If the queue pair has failed, deliver its failure as the result of every command that is out. */
-void nvme_lane_sweep(struct nvme_lane *lane);
+void nvme_share_sweep(struct nvme_share *share);
 
-/* True if a command on this lane, of any channel, has had its time. */
-bool nvme_lane_overdue(const struct nvme_lane *lane, uint64_t timeout_ns);
+/* True if a command on this share, of any channel, has had its time. */
+bool nvme_share_overdue(const struct nvme_share *share, uint64_t timeout_ns);
 
-/* The controller failed: disable it and end all that is in flight, on every lane. */
+/* The controller failed: disable it and end all that is in flight, on every share. */
 void nvme_dev_fail(struct dev_nvme *dev, int err);
 
 /* Bring it back. 0, -EBUSY while others are about to end, or why it does not come up. */
@@ -160,7 +160,7 @@ int nvme_dev_recover(struct dev_nvme *dev);
 /* ---- dev_nvme_wake.c ---- */
 
 /* An id was given back: channels that sleep and wait for one shall try. drain_lock is held. */
-void nvme_wake_starving(struct nvme_lane *lane);
+void nvme_wake_starving(struct nvme_share *share);
 
 /* There was no id: be signalled when there may be one. Try once more after this. */
 void nvme_wake_starve(struct chan_nvme *chan);

@@ -239,12 +239,12 @@ static void set_blocks(struct fth_nvme_sqe *sqe, uint64_t offset, uint64_t bytes
 
 static char *list_page(struct chan_nvme *chan, uint32_t id)
 {
-	return (char *)chan->lane->lists.ptr + (size_t)id * PAGE;
+	return (char *)chan->share->lists.ptr + (size_t)id * PAGE;
 }
 
 static uint64_t list_iova(struct chan_nvme *chan, uint32_t id)
 {
-	return chan->lane->lists.iova + (uint64_t)id * PAGE;
+	return chan->share->lists.iova + (uint64_t)id * PAGE;
 }
 
 static int build_transfer(struct chan_nvme *chan, struct nvme_command *command,

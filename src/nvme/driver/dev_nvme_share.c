@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane: a queue pair and the channels that share it. dev_nvme.c has the invariants.
+ * A share: a queue pair and the channels that share it. dev_nvme.c has the invariants.
  *
  * Whoever drains the completion ring delivers each completion to the channel whose command it
  * ends, and frees its id there and then. All deliveries happen under the queue pair's drain_lock,
@@ -43,9 +43,9 @@ static void deliver(struct chan_nvme *self, struct nvme_command *command, int re
 }
 
 /* A completion was entered under this id. Others than channels look after theirs themselves. */
-static void end_flight(struct nvme_lane *lane, struct chan_nvme *self, uint32_t id)
+static void end_flight(struct nvme_share *share, struct chan_nvme *self, uint32_t id)
 {
-	struct nvme_flight *flight = &lane->flights[id];
+	struct nvme_flight *flight = &share->flights[id];
 	struct nvme_command *command;
 	struct fth_nvme_done done;
 
@@ -55,44 +55,44 @@ static void end_flight(struct nvme_lane *lane, struct chan_nvme *self, uint32_t 
 	command = flight->command;
 	/* Before the id is free: the next who takes it sets both anew. */
 	fth_store_relaxed_dev64(&flight->issued_ns, 0);
-	if (fth_nvme_qp_try(lane->qp, id, &done))
+	if (fth_nvme_qp_try(share->qp, id, &done))
 		deliver(self, command, fth_nvme_status_errno(done.status));
 }
 
-void nvme_lane_drain(struct nvme_lane *lane, struct chan_nvme *self, bool wait)
+void nvme_share_drain(struct nvme_share *share, struct chan_nvme *self, bool wait)
 {
 	struct fth_nvme_drain drain;
 	uint32_t id;
 
 	if (wait)
-		fth_nvme_qp_drain_lock(lane->qp, &drain);
-	else if (!fth_nvme_qp_drain_begin(lane->qp, &drain))
+		fth_nvme_qp_drain_lock(share->qp, &drain);
+	else if (!fth_nvme_qp_drain_begin(share->qp, &drain))
 		return;
-	while (fth_nvme_qp_drain_next(lane->qp, &drain, &id))
-		end_flight(lane, self, id);
-	if (lane->watchers && drain.head != drain.first)
-		nvme_wake_starving(lane);
-	fth_nvme_qp_drain_end(lane->qp, &drain);
+	while (fth_nvme_qp_drain_next(share->qp, &drain, &id))
+		end_flight(share, self, id);
+	if (share->watchers && drain.head != drain.first)
+		nvme_wake_starving(share);
+	fth_nvme_qp_drain_end(share->qp, &drain);
 }
 
 /* Channels that only wait for an id have a failure to report as well; once for each failure. */
-static void tell_watchers(struct nvme_lane *lane)
+static void tell_watchers(struct nvme_share *share)
 {
-	bool failed = fth_nvme_qp_failed(lane->qp) < 0;
+	bool failed = fth_nvme_qp_failed(share->qp) < 0;
 
-	for (struct chan_nvme *chan = lane->watchers; chan && failed && !lane->told;
+	for (struct chan_nvme *chan = share->watchers; chan && failed && !share->told;
 	     chan = chan->wake.next)
 		nvme_wake_signal(chan);
-	lane->told = failed;
+	share->told = failed;
 }
 
-void nvme_lane_sweep(struct nvme_lane *lane)
+void nvme_share_sweep(struct nvme_share *share)
 {
 	struct fth_nvme_drain drain;
 
-	fth_nvme_qp_drain_lock(lane->qp, &drain);
-	for (uint32_t id = 0; id < lane->qp->ids; id++) {
-		struct nvme_flight *flight = &lane->flights[id];
+	fth_nvme_qp_drain_lock(share->qp, &drain);
+	for (uint32_t id = 0; id < share->qp->ids; id++) {
+		struct nvme_flight *flight = &share->flights[id];
 		int failure;
 
 		/*
@@ -102,25 +102,25 @@ void nvme_lane_sweep(struct nvme_lane *lane)
 		 */
 		if (!fth_load_acquire_dev64(&flight->issued_ns))
 			continue;
-		failure = fth_nvme_qp_failed(lane->qp);
+		failure = fth_nvme_qp_failed(share->qp);
 		if (failure == 0)
 			break;
-		if (!fth_nvme_qp_drop(lane->qp, id))
+		if (!fth_nvme_qp_drop(share->qp, id))
 			continue; /* about to be put: the next sweep finds it */
 		fth_store_relaxed_dev64(&flight->issued_ns, 0);
 		deliver(NULL, flight->command, failure);
 	}
-	tell_watchers(lane);
-	fth_nvme_qp_drain_end(lane->qp, &drain);
+	tell_watchers(share);
+	fth_nvme_qp_drain_end(share->qp, &drain);
 }
 
-bool nvme_lane_overdue(const struct nvme_lane *lane, uint64_t timeout_ns)
+bool nvme_share_overdue(const struct nvme_share *share, uint64_t timeout_ns)
 {
 	uint64_t now = fth_now_ns();
 
-	for (uint32_t id = 0; id < lane->qp->ids; id++) {
+	for (uint32_t id = 0; id < share->qp->ids; id++) {
 		/* relaxed: it may end as we look, and then it was in time. */
-		uint64_t issued = fth_load_relaxed_dev64(&lane->flights[id].issued_ns);
+		uint64_t issued = fth_load_relaxed_dev64(&share->flights[id].issued_ns);
 
 		if (issued && now > issued && now - issued > timeout_ns)
 			return true;
@@ -131,7 +131,7 @@ bool nvme_lane_overdue(const struct nvme_lane *lane, uint64_t timeout_ns)
 static void sweep_all(struct dev_nvme *dev)
 {
 	for (uint32_t i = 0; i < dev->nvme->info.queues; i++)
-		nvme_lane_sweep(&dev->lanes[i]);
+		nvme_share_sweep(&dev->shares[i]);
 }
 
 void nvme_dev_fail(struct dev_nvme *dev, int err)

@@ -18,7 +18,7 @@
  * 3. Vector is in the set while requests are in flight; an idle channel that is woken by
  *    completions of others takes it out.
  *
- * Channels that nobody asked for a descriptor are not in lane->watchers, and cost nothing here.
+ * Channels that nobody asked for a descriptor are not in share->watchers, and cost nothing here.
  */
 #include "dev_nvme.h"
 
@@ -59,9 +59,9 @@ void nvme_wake_signal(struct chan_nvme *chan)
 	(void)!write(chan->wake.event, &one, sizeof(one));
 }
 
-void nvme_wake_starving(struct nvme_lane *lane)
+void nvme_wake_starving(struct nvme_share *share)
 {
-	for (struct chan_nvme *chan = lane->watchers; chan; chan = chan->wake.next)
+	for (struct chan_nvme *chan = share->watchers; chan; chan = chan->wake.next)
 		if (fth_load_relaxed_dev32(&chan->wake.starving))
 			nvme_wake_signal(chan);
 }
@@ -78,9 +78,9 @@ void nvme_wake_starve(struct chan_nvme *chan)
 	 * Ids of delivered commands are freed under the lock. Either that was before, and our next
 	 * try finds them, or it is later, and we are signalled.
 	 */
-	fth_nvme_qp_drain_lock(chan->lane->qp, &drain);
+	fth_nvme_qp_drain_lock(chan->share->qp, &drain);
 	fth_store_relaxed_dev32(&chan->wake.starving, 1);
-	fth_nvme_qp_drain_end(chan->lane->qp, &drain);
+	fth_nvme_qp_drain_end(chan->share->qp, &drain);
 }
 
 static int watch_fd(int epoll, int fd, uint32_t what)
@@ -124,8 +124,8 @@ void nvme_wake_drain_vector(struct chan_nvme *chan)
 	struct dev_nvme *dev = chan->owner;
 
 	for (uint32_t i = 0; i < dev->nvme->info.queues; i++)
-		if (dev->lanes[i].vector == chan->lane->vector)
-			nvme_lane_drain(&dev->lanes[i], chan, true);
+		if (dev->shares[i].vector == chan->share->vector)
+			nvme_share_drain(&dev->shares[i], chan, true);
 }
 
 static void clear_one(struct chan_nvme *chan, uint32_t what)
@@ -161,7 +161,7 @@ void nvme_wake_clear(struct chan_nvme *chan)
 	for (int i = 0; i < n; i++)
 		clear_one(chan, events[i].data.u32);
 	/* Also without an interrupt: one that another channel read may have been for ours. */
-	nvme_lane_drain(chan->lane, chan, true);
+	nvme_share_drain(chan->share, chan, true);
 }
 
 /* ---- making and ending ---- */
@@ -172,7 +172,7 @@ static int vector_fd(struct chan_nvme *chan)
 
 	if (!transport->ops->vector_fd || transport->vectors == 0)
 		return -1;
-	return transport->ops->vector_fd(transport, chan->lane->vector);
+	return transport->ops->vector_fd(transport, chan->share->vector);
 }
 
 static int make_set(struct nvme_wake *wake)
@@ -202,7 +202,7 @@ static void release_set(struct nvme_wake *wake)
 
 int nvme_wake_open(struct chan_nvme *chan)
 {
-	struct nvme_lane *lane = chan->lane;
+	struct nvme_share *share = chan->share;
 	struct fth_nvme_drain drain;
 	int rc;
 
@@ -215,11 +215,11 @@ int nvme_wake_open(struct chan_nvme *chan)
 	}
 	/* A drive without interrupts, or one whose interrupts fail, is asked again and again. */
 	chan->wake.vector = vector_fd(chan);
-	fth_nvme_qp_drain_lock(lane->qp, &drain);
-	chan->wake.next = lane->watchers;
-	lane->watchers = chan;
+	fth_nvme_qp_drain_lock(share->qp, &drain);
+	chan->wake.next = share->watchers;
+	share->watchers = chan;
 	chan->wake.watched = true;
-	fth_nvme_qp_drain_end(lane->qp, &drain);
+	fth_nvme_qp_drain_end(share->qp, &drain);
 	nvme_wake_arm(chan);
 	/* What arrived before is found by the first look. */
 	nvme_wake_signal(chan);
@@ -228,17 +228,17 @@ int nvme_wake_open(struct chan_nvme *chan)
 
 void nvme_wake_close(struct chan_nvme *chan)
 {
-	struct nvme_lane *lane = chan->lane;
+	struct nvme_share *share = chan->share;
 	struct fth_nvme_drain drain;
 
 	/* Always: a thread that has delivered our last command may still be about to signal. */
-	fth_nvme_qp_drain_lock(lane->qp, &drain);
-	for (struct chan_nvme **at = &lane->watchers; *at; at = &(*at)->wake.next) {
+	fth_nvme_qp_drain_lock(share->qp, &drain);
+	for (struct chan_nvme **at = &share->watchers; *at; at = &(*at)->wake.next) {
 		if (*at == chan) {
 			*at = chan->wake.next;
 			break;
 		}
 	}
-	fth_nvme_qp_drain_end(lane->qp, &drain);
+	fth_nvme_qp_drain_end(share->qp, &drain);
 	release_set(&chan->wake);
 }

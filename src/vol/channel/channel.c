@@ -105,7 +105,7 @@ static bool issue_flush(struct vol_chan *chan, struct fth_dev_req *req)
 	/* acquire: see vol_choose() */
 	uint64_t to = chan->obj->used & ~fth_load_acquire_dev64(&chan->obj->stale);
 
-	for (; chan->head_at < chan->lane_count; chan->head_at++) {
+	for (; chan->head_at < chan->leg_count; chan->head_at++) {
 		struct vol_part *part;
 
 		if (!(to >> chan->head_at & 1))
@@ -243,12 +243,12 @@ static int collect_all(struct vol_chan *chan)
 {
 	int rc = 0;
 
-	for (unsigned i = 0; i < chan->lane_count; i++) {
-		struct vol_lane *lane = &chan->lanes[i];
+	for (unsigned i = 0; i < chan->leg_count; i++) {
+		struct vol_leg *leg = &chan->legs[i];
 
 		/* In a set, an idle channel may be readable without need; its reap ends that. */
-		if (lane->load > lane->staged_count || (chan->set >= 0 && lane->inner)) {
-			int one = vol_parts_collect(chan, lane, 0, 0);
+		if (leg->load > leg->staged_count || (chan->set >= 0 && leg->inner)) {
+			int one = vol_parts_collect(chan, leg, 0, 0);
 
 			rc = rc == 0 ? one : rc;
 		}
@@ -298,22 +298,22 @@ static bool ring_init(struct vol_ring *ring, unsigned room)
 	return ring->reqs != NULL;
 }
 
-static int open_lane(struct vol_chan *chan, unsigned i, unsigned depth)
+static int open_leg(struct vol_chan *chan, unsigned i, unsigned depth)
 {
-	struct vol_lane *lane = &chan->lanes[i];
+	struct vol_leg *leg = &chan->legs[i];
 
-	lane->staged = calloc(depth, sizeof(lane->staged[0]));
-	if (!lane->staged)
+	leg->staged = calloc(depth, sizeof(leg->staged[0]));
+	if (!leg->staged)
 		return -ENOMEM;
-	return fth_dev_chan_open(chan->obj->vol->members[i].dev, depth, &lane->inner);
+	return fth_dev_chan_open(chan->obj->vol->members[i].dev, depth, &leg->inner);
 }
 
 static void release(struct vol_chan *chan)
 {
 	vol_wait_release(chan); /* before what is in the set */
-	for (unsigned i = 0; i < chan->lane_count; i++) {
-		fth_dev_chan_close(chan->lanes[i].inner);
-		free(chan->lanes[i].staged);
+	for (unsigned i = 0; i < chan->leg_count; i++) {
+		fth_dev_chan_close(chan->legs[i].inner);
+		free(chan->legs[i].staged);
 	}
 	free(chan->parts);
 	free(chan->backlog.reqs);
@@ -336,8 +336,8 @@ static int fill(struct vol_chan *chan, unsigned depth, unsigned pool)
 		chan->parts[i].next = chan->pool;
 		chan->pool = &chan->parts[i];
 	}
-	for (unsigned i = 0; i < chan->lane_count; i++) {
-		int rc = used >> i & 1 ? open_lane(chan, i, pool) : 0;
+	for (unsigned i = 0; i < chan->leg_count; i++) {
+		int rc = used >> i & 1 ? open_leg(chan, i, pool) : 0;
 
 		if (rc < 0)
 			return rc;
@@ -357,7 +357,7 @@ int vol_chan_open(struct fth_dev *base, unsigned depth, struct fth_dev_chan **ou
 	vol_wait_init(chan);
 	chan->obj = dev->obj;
 	chan->readonly = dev->readonly;
-	chan->lane_count = dev->obj->vol->count;
+	chan->leg_count = dev->obj->vol->count;
 	rc = fill(chan, depth, pool < UINT16_MAX ? (unsigned)pool : UINT16_MAX);
 	if (rc < 0) {
 		release(chan);
@@ -372,8 +372,8 @@ int vol_chan_prepare(struct fth_dev_chan *base)
 	struct vol_chan *chan = (struct vol_chan *)base;
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < chan->lane_count; i++)
-		rc = fth_dev_chan_prepare(chan->lanes[i].inner);
+	for (unsigned i = 0; rc == 0 && i < chan->leg_count; i++)
+		rc = fth_dev_chan_prepare(chan->legs[i].inner);
 	return rc;
 }
 

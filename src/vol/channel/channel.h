@@ -18,7 +18,7 @@ struct vol_part {
 	struct iovec pieces[VOL_PIECES_MAX];
 };
 
-struct vol_lane {
+struct vol_leg {
 	struct fth_dev_chan *inner; /* NULL: the object has nothing on that device */
 	struct fth_dev_req **staged;
 	unsigned staged_count;
@@ -34,8 +34,8 @@ struct vol_chan {
 	struct fth_dev_chan chan;
 	struct vol_object *obj;
 	bool readonly;
-	unsigned lane_count;
-	struct vol_lane lanes[FTH_VOL_DEVICES_MAX];
+	unsigned leg_count;
+	struct vol_leg legs[FTH_VOL_DEVICES_MAX];
 	struct vol_part *parts, *pool, *splits;
 	struct vol_ring backlog, done;
 	bool head_begun;
@@ -103,7 +103,7 @@ void vol_parts_spread(struct vol_chan *chan);
 void vol_parts_send(struct vol_chan *chan);
 
 /* Take back what one device has done, waiting for one at most until `until`. */
-int vol_parts_collect(struct vol_chan *chan, struct vol_lane *lane, unsigned min, uint64_t until);
+int vol_parts_collect(struct vol_chan *chan, struct vol_leg *leg, unsigned min, uint64_t until);
 
 /* ---- channel_wait.c ---- */
 

@@ -45,11 +45,11 @@ struct vol_part *vol_part_take(struct vol_chan *chan, struct fth_dev_req *parent
 
 void vol_part_stage(struct vol_chan *chan, struct vol_part *part, unsigned device)
 {
-	struct vol_lane *lane = &chan->lanes[device];
+	struct vol_leg *leg = &chan->legs[device];
 
 	part->device = device;
-	lane->staged[lane->staged_count++] = &part->req;
-	lane->load++;
+	leg->staged[leg->staged_count++] = &part->req;
+	leg->load++;
 }
 
 /* Give a part the bytes [at, at + length) of its request's buffers. */
@@ -119,12 +119,12 @@ int vol_choose(const struct vol_chan *chan, const struct vol_place *place, uint6
 		unsigned r = ordered ? k : (unsigned)((place->row + k) % replicas);
 		unsigned device = vol_place_device(obj, place, r);
 
-		if (stale >> device & 1 || tried >> r & 1 || chan->lanes[device].load >= least)
+		if (stale >> device & 1 || tried >> r & 1 || chan->legs[device].load >= least)
 			continue;
 		best = (int)r;
 		if (ordered)
 			break;
-		least = chan->lanes[device].load;
+		least = chan->legs[device].load;
 	}
 	return best;
 }
@@ -271,7 +271,7 @@ static void note_failures(struct vol_chan *chan, struct vol_part *part)
 
 static void part_done(struct vol_chan *chan, struct vol_part *part)
 {
-	chan->lanes[part->device].load--;
+	chan->legs[part->device].load--;
 	if (part->req.result < 0) {
 		if (part->req.op == FTH_DEV_READ && vol_is_replicated(chan) &&
 		    read_elsewhere(chan, part))
@@ -292,24 +292,23 @@ static void part_done(struct vol_chan *chan, struct vol_part *part)
  * Submit what is staged for a device. What it refuses for good comes back at once, and may be
  * staged for another one: true.
  */
-static bool send_lane(struct vol_chan *chan, struct vol_lane *lane)
+static bool send_leg(struct vol_chan *chan, struct vol_leg *leg)
 {
 	bool any_refused = false;
 
-	while (lane->staged_count > 0) {
-		int rc = fth_dev_submit(lane->inner, lane->staged, lane->staged_count);
+	while (leg->staged_count > 0) {
+		int rc = fth_dev_submit(leg->inner, leg->staged, leg->staged_count);
 		struct fth_dev_req *refused = NULL;
 
 		if (rc == -EAGAIN)
 			break;
 		if (rc <= 0) {
-			refused = lane->staged[0];
+			refused = leg->staged[0];
 			refused->result = rc < 0 ? rc : -EIO;
 			rc = 1;
 		}
-		lane->staged_count -= (unsigned)rc;
-		memmove(lane->staged, lane->staged + rc,
-			lane->staged_count * sizeof(lane->staged[0]));
+		leg->staged_count -= (unsigned)rc;
+		memmove(leg->staged, leg->staged + rc, leg->staged_count * sizeof(leg->staged[0]));
 		if (refused) {
 			part_done(chan, (struct vol_part *)refused);
 			any_refused = true;
@@ -325,21 +324,21 @@ void vol_parts_send(struct vol_chan *chan)
 	/* Ends: a part is refused once by each replica, as a whole and for each block. */
 	do {
 		again = false;
-		for (unsigned i = 0; i < chan->lane_count; i++)
-			if (chan->lanes[i].staged_count > 0)
-				again = send_lane(chan, &chan->lanes[i]) || again;
+		for (unsigned i = 0; i < chan->leg_count; i++)
+			if (chan->legs[i].staged_count > 0)
+				again = send_leg(chan, &chan->legs[i]) || again;
 	} while (again);
 }
 
-int vol_parts_collect(struct vol_chan *chan, struct vol_lane *lane, unsigned min, uint64_t until)
+int vol_parts_collect(struct vol_chan *chan, struct vol_leg *leg, unsigned min, uint64_t until)
 {
 	struct fth_dev_req *batch[REAP_BATCH];
-	int n = fth_dev_reap(lane->inner, batch, REAP_BATCH, min, until);
+	int n = fth_dev_reap(leg->inner, batch, REAP_BATCH, min, until);
 
 	while (n > 0) {
 		for (int i = 0; i < n; i++)
 			part_done(chan, (struct vol_part *)batch[i]);
-		n = n < (int)REAP_BATCH ? 0 : fth_dev_reap(lane->inner, batch, REAP_BATCH, 0, 0);
+		n = n < (int)REAP_BATCH ? 0 : fth_dev_reap(leg->inner, batch, REAP_BATCH, 0, 0);
 	}
 	return n == -ETIME ? 0 : n;
 }

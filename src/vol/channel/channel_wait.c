@@ -46,9 +46,9 @@ void vol_bell_update(struct vol_chan *chan)
 
 static bool is_starved(const struct vol_chan *chan)
 {
-	for (unsigned i = 0; i < chan->lane_count; i++)
-		if (chan->lanes[i].staged_count > 0 &&
-		    chan->lanes[i].staged_count == chan->lanes[i].load)
+	for (unsigned i = 0; i < chan->leg_count; i++)
+		if (chan->legs[i].staged_count > 0 &&
+		    chan->legs[i].staged_count == chan->legs[i].load)
 			return true;
 	return false;
 }
@@ -115,9 +115,9 @@ static int fill_set(struct vol_chan *chan, int set, int bell)
 	rc = add_to_set(set, chan->timer);
 	if (rc == 0)
 		rc = add_to_set(set, bell);
-	for (unsigned i = 0; rc == 0 && i < chan->lane_count; i++)
-		if (chan->lanes[i].inner)
-			rc = add_to_set(set, fth_dev_chan_fd(chan->lanes[i].inner));
+	for (unsigned i = 0; rc == 0 && i < chan->leg_count; i++)
+		if (chan->legs[i].inner)
+			rc = add_to_set(set, fth_dev_chan_fd(chan->legs[i].inner));
 	return rc;
 }
 
@@ -154,20 +154,20 @@ int vol_chan_fd(struct fth_dev_chan *base)
 /* ---- waiting ---- */
 
 /* The one device that requests are in flight on, when nothing else can happen; or NULL. */
-static struct vol_lane *only_lane(struct vol_chan *chan)
+static struct vol_leg *only_leg(struct vol_chan *chan)
 {
-	struct vol_lane *only = NULL;
+	struct vol_leg *only = NULL;
 
 	if (chan->asking > 0 || chan->at_gate)
 		return NULL;
-	for (unsigned i = 0; i < chan->lane_count; i++) {
-		struct vol_lane *lane = &chan->lanes[i];
+	for (unsigned i = 0; i < chan->leg_count; i++) {
+		struct vol_leg *leg = &chan->legs[i];
 
-		if (lane->load == 0)
+		if (leg->load == 0)
 			continue;
-		if (only || lane->staged_count == lane->load)
+		if (only || leg->staged_count == leg->load)
 			return NULL;
-		only = lane;
+		only = leg;
 	}
 	return only;
 }
@@ -181,7 +181,7 @@ static struct timespec time_left(uint64_t deadline)
 
 int vol_wait(struct vol_chan *chan, uint64_t deadline)
 {
-	struct vol_lane *only = only_lane(chan);
+	struct vol_leg *only = only_leg(chan);
 	struct pollfd p = {.events = POLLIN};
 	struct timespec left;
 
