@@ -12,10 +12,10 @@
  *	fth_array_flush(a.base, 0, FTH_ARRAY_ALL);
  *	fth_array_close(a.base);
  *
- * An array is a sequence of elements of one size (a power of two, at most a line) on part of a device
- * or volume object, accessed through a cache. Any number of threads may use an array at once; no
- * thread may use it while another closes it. Reads and writes of elements of 1, 2, 4 and 8 bytes are
- * not torn; the caller orders them between threads, except for the atomics below.
+ * An array is a sequence of elements of one size (a power of two, at most a line) on part of a
+ * device or volume object, accessed through a cache. Any number of threads may use an array at
+ * once; no thread may use it while another closes it. Reads and writes of elements of 1, 2, 4 and 8
+ * bytes are not torn; the caller orders them between threads, except for the atomics below.
  *
  * Every call returns 0 or a negative errno unless stated otherwise. Calls check bounds (-ERANGE). A
  * call that waits for a device fails with -ETIMEDOUT when nothing that it waits for has completed
@@ -97,9 +97,9 @@ int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t elem
  */
 int fth_array_close(struct fth_array *array);
 /*
- * Close the array without writing anything: changes that were not flushed may be lost. If that fails
- * the array is still open. -EBUSY if lines are pinned, -ETIMEDOUT if the device has not completed
- * requests that are in flight from the cache's memory. Accepts NULL.
+ * Close the array without writing anything: changes that were not flushed may be lost. If that
+ * fails the array is still open. -EBUSY if lines are pinned, -ETIMEDOUT if the device has not
+ * completed requests that are in flight from the cache's memory. Accepts NULL.
  */
 int fth_array_discard(struct fth_array *array);
 /*
@@ -116,8 +116,10 @@ size_t fth_array_element(const struct fth_array *array);
 struct fth_cache *fth_array_cache(const struct fth_array *array);
 struct fth_cache_range *fth_array_range(const struct fth_array *array);
 
-/* For fth_open() and fth_wrap(): open, or take an open array, into the parts of a typed handle. wrap
- * returns -EINVAL if `element` is not the array's element size. */
+/*
+ * For fth_open() and fth_wrap(): open, or take an open array, into the parts of a typed handle.
+ * wrap returns -EINVAL if `element` is not the array's element size.
+ */
 int fth_array_open_typed(struct fth_cache *cache, const char *uri, size_t element,
 			 const struct fth_array_options *options, struct fth_array **out,
 			 struct fth_array_look *look);
@@ -140,8 +142,8 @@ int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **o
  * fth_get(typed, i, &value)   fth_set(typed, i, value)
  *
  * Get or set one element. A get from a hot line takes no reference. It makes no call for elements
- * of up to 8 bytes in a cache that is not compact and has less than 32 GiB; otherwise random gets of
- * hot elements take about 2.5 times as long (gather is as fast in caches of any size). After an
+ * of up to 8 bytes in a cache that is not compact and has less than 32 GiB; otherwise random gets
+ * of hot elements take about 2.5 times as long (gather is as fast in caches of any size). After an
  * error *value is 0 or unchanged. A value of a struct type is given by its members in C
  * (fth_set(points, i, 1, 2)), and in C++ by its members, a braced list or an object.
  */
@@ -168,8 +170,10 @@ static inline int fth_array_look_get(struct fth_array *array, struct fth_array_l
 
 /* ---- runs of elements ---- */
 
-/* Copy elements [first, first + n) out or in. A write fetches no line that it covers entirely. After
- * an error any part may have been copied. */
+/*
+ * Copy elements [first, first + n) out or in. A write fetches no line that it covers entirely.
+ * After an error any part may have been copied.
+ */
 int fth_array_read(struct fth_array *array, uint64_t first, uint64_t n, void *out);
 int fth_array_write(struct fth_array *array, uint64_t first, uint64_t n, const void *values);
 /* Set elements [first, first + n) to one value. */
@@ -228,9 +232,9 @@ typedef int (*fth_array_piece_fn)(void *context, size_t which, uint64_t first, c
 				  uint64_t n);
 
 /*
- * Call fn for all pieces of many spans, without copying. Sorted spans whose lines are adjacent on the
- * device share requests. Empty spans are skipped. Returns the first error or the negative result of
- * fn; -ERANGE, before any call, if a span is out of range.
+ * Call fn for all pieces of many spans, without copying. Sorted spans whose lines are adjacent on
+ * the device share requests. Empty spans are skipped. Returns the first error or the negative
+ * result of fn; -ERANGE, before any call, if a span is out of range.
  */
 int fth_array_walk(struct fth_array *array, const struct fth_span *spans, size_t n,
 		   fth_array_piece_fn fn, void *context);
@@ -259,10 +263,10 @@ void fth_array_unpin(struct fth_array_pin *pin, bool changed);
 
 /*
  * A cursor: a moving window of one thread. It keeps the line of its last access pinned, so that an
- * access within a line costs a comparison (BaM 7.2.2, reference reuse). It prefetches while it moves
- * forward line by line. FTH_CACHE_OVERWRITE is for cursors that set every element of each line they
- * touch. Each line that a cursor for writing was on counts as changed. A zero-initialised cursor may
- * be closed.
+ * access within a line costs a comparison (BaM 7.2.2, reference reuse). It prefetches while it
+ * moves forward line by line. FTH_CACHE_OVERWRITE is for cursors that set every element of each
+ * line they touch. Each line that a cursor for writing was on counts as changed. A zero-initialised
+ * cursor may be closed.
  */
 struct fth_cursor {
 	uint8_t *data;	/* of element `first` */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Everything in layer base: errors, checksums, descriptors, random numbers, statistics, device URIs,
- * the version. */
+/*
+ * Everything in layer base: errors, checksums, descriptors, random numbers, statistics, device
+ * URIs, the version.
+ */
 #ifndef FATHOM_BASE_H
 #define FATHOM_BASE_H
 

@@ -19,22 +19,23 @@
  * holds one line. There is at most one copy of a line, and at most one fetch of it in flight.
  *
  * Threads: any thread may call any function at any time, except that nothing may be closed while
- * another thread uses it. The thread that misses a line issues the request itself, on a channel that
- * it borrows for the call; one background thread writes changed lines back. A pinned line stays in
- * its frame. A thread that pins many lines and waits for more may find all frames pinned; that wait
- * ends at its deadline.
+ * another thread uses it. The thread that misses a line issues the request itself, on a channel
+ * that it borrows for the call; one background thread writes changed lines back. A pinned line
+ * stays in its frame. A thread that pins many lines and waits for more may find all frames pinned;
+ * that wait ends at its deadline.
  *
- * Waiting: calls with a deadline end at that deadline. Other calls fail with -ETIMEDOUT when nothing
- * that they wait for has completed within the cache's timeout: they may take longer in total, as long
- * as the device completes requests. No lock is held while a device is waited for.
+ * Waiting: calls with a deadline end at that deadline. Other calls fail with -ETIMEDOUT when
+ * nothing that they wait for has completed within the cache's timeout: they may take longer in
+ * total, as long as the device completes requests. No lock is held while a device is waited for.
  *
  * Errors: a failed fetch fails the calls that waited for it; the next call starts another fetch. A
  * failed write-back leaves the line in memory, dirty; it is tried again, and flush and close return
  * the error. If a request for several lines fails, each line is tried alone.
  *
- * Durability: changes that a flush which returned 0 covers are durable. Other changes may or may not
- * survive a crash, block by block. A line that is changed while it is written back may reach the
- * medium half changed; it is written again before any flush that began after the change returns.
+ * Durability: changes that a flush which returned 0 covers are durable. Other changes may or may
+ * not survive a crash, block by block. A line that is changed while it is written back may reach
+ * the medium half changed; it is written again before any flush that began after the change
+ * returns.
  */
 #ifndef FATHOM_CACHE_H
 #define FATHOM_CACHE_H
@@ -79,8 +80,9 @@ struct fth_cache_options {
 	}
 
 /*
- * Open a cache. options may be NULL for the defaults. The caller closes it. Memory is taken from the
- * system, and made known to devices, as frames come into use. -EINVAL for invalid options, -ENOMEM.
+ * Open a cache. options may be NULL for the defaults. The caller closes it. Memory is taken from
+ * the system, and made known to devices, as frames come into use. -EINVAL for invalid options,
+ * -ENOMEM.
  */
 int fth_cache_open(const struct fth_cache_options *options, struct fth_cache **out);
 
@@ -101,8 +103,8 @@ int fth_cache_discard(struct fth_cache *cache);
 
 /*
  * Close, or discard if closing fails: for programs that end. Returns the result of closing. Sets
- * *cache to NULL, unless discarding failed as well: then the cache is still open, and the caller must
- * not close its devices.
+ * *cache to NULL, unless discarding failed as well: then the cache is still open, and the caller
+ * must not close its devices.
  */
 int fth_cache_finish(struct fth_cache **cache);
 
@@ -115,10 +117,10 @@ uint32_t fth_cache_line_size(const struct fth_cache *cache);
 #define FTH_CACHE_READONLY 1u /* pins other than FTH_CACHE_READ fail with -EROFS */
 
 /*
- * Cache `length` bytes of a device from `offset` on. Both are multiples of the device's block, which
- * must divide the line size; the last line may be shorter. The caller keeps the device open until the
- * range is removed. -EEXIST if the range overlaps another one of the device, unless both are
- * read-only; -EINVAL, -ERANGE, -ENOSPC (more than 4096 ranges), -ENOMEM.
+ * Cache `length` bytes of a device from `offset` on. Both are multiples of the device's block,
+ * which must divide the line size; the last line may be shorter. The caller keeps the device open
+ * until the range is removed. -EEXIST if the range overlaps another one of the device, unless both
+ * are read-only; -EINVAL, -ERANGE, -ENOSPC (more than 4096 ranges), -ENOMEM.
  */
 int fth_cache_add(struct fth_cache *cache, struct fth_dev *dev, uint64_t offset, uint64_t length,
 		  unsigned flags, struct fth_cache_range **out);
@@ -187,8 +189,8 @@ void fth_cache_unpin(struct fth_cache_pin *pin, bool changed);
 typedef int (*fth_cache_visit_fn)(void *context, size_t which, uint8_t *data);
 
 /*
- * Call fn for each line of a list, and fetch those that are missing, with up to the cache's depth of
- * requests in flight. Missing lines that are consecutive in the list and on the device share a
+ * Call fn for each line of a list, and fetch those that are missing, with up to the cache's depth
+ * of requests in flight. Missing lines that are consecutive in the list and on the device share a
  * request. A line may be listed more than once. Lines visited for writing count as changed if fn
  * returned 0. Blocks. Returns the first error; fn is not called any more after it.
  */
@@ -205,17 +207,20 @@ int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, con
 uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count);
 
 /*
- * Write back the dirty lines of [first, first + count), clipped to the range, then flush the device:
- * all changes that were unpinned before the call are durable when it returns 0. Blocks. Returns the
- * first error; lines that could not be written stay dirty, and another flush tries again.
+ * Write back the dirty lines of [first, first + count), clipped to the range, then flush the
+ * device: all changes that were unpinned before the call are durable when it returns 0. Blocks.
+ * Returns the first error; lines that could not be written stay dirty, and another flush tries
+ * again.
  */
 int fth_cache_flush(struct fth_cache_range *range, uint64_t first, uint64_t count);
 
 /* The same for all ranges. Each device is flushed once, after all writes to it. */
 int fth_cache_flush_all(struct fth_cache *cache);
 
-/* Write back the dirty lines of [first, first + count), without a flush of the device, then drop the
- * lines that are not in use. Blocks. Returns the first error. */
+/*
+ * Write back the dirty lines of [first, first + count), without a flush of the device, then drop
+ * the lines that are not in use. Blocks. Returns the first error.
+ */
 int fth_cache_evict(struct fth_cache_range *range, uint64_t first, uint64_t count);
 
 /* ---- statistics ---- */
@@ -236,8 +241,10 @@ enum fth_cache_stat {
 	FTH_CACHE_STAT_COUNT
 };
 
-/* The value of a counter since the cache was opened, and its name. HITS include reads without a pin. Any
- * thread. */
+/*
+ * The value of a counter since the cache was opened, and its name. HITS include reads without a
+ * pin. Any thread.
+ */
 uint64_t fth_cache_stat(const struct fth_cache *cache, enum fth_cache_stat which);
 const char *fth_cache_stat_name(enum fth_cache_stat which);
 

@@ -219,19 +219,19 @@ int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned 
 /*
  * Return a descriptor for poll() and epoll (level-triggered). It is readable when
  * fth_dev_reap(deadline 0) would return a request, or has work to do that leads to one. Spurious
- * wake-ups are possible, but no busy loop: after a reap with deadline 0 returned fewer than max, the
- * descriptor is not readable until something happens. Do not read from it. With io_uring inside,
- * epoll_wait() often returns EINTR when a request completes: wait again, or reap first. The first
- * call creates the descriptor; channels without one pay nothing. The channel owns it and closes it
- * in fth_dev_chan_close(). Call this from the channel's thread. Returns the descriptor, at least 3,
- * or a negative errno: -EMFILE, -ENFILE or -ENOMEM.
+ * wake-ups are possible, but no busy loop: after a reap with deadline 0 returned fewer than max,
+ * the descriptor is not readable until something happens. Do not read from it. With io_uring
+ * inside, epoll_wait() often returns EINTR when a request completes: wait again, or reap first. The
+ * first call creates the descriptor; channels without one pay nothing. The channel owns it and
+ * closes it in fth_dev_chan_close(). Call this from the channel's thread. Returns the descriptor,
+ * at least 3, or a negative errno: -EMFILE, -ENFILE or -ENOMEM.
  */
 int fth_dev_chan_fd(struct fth_dev_chan *chan);
 
 /*
- * Allocate now the memory that requests of the channel may need. fth_dev_submit() and fth_dev_reap() do not call malloc() then, so
- * that they can be used while the calling thread is interrupted inside malloc(). Call it from the channel's thread. Returns 0 or
- * -ENOMEM.
+ * Allocate now the memory that requests of the channel may need. fth_dev_submit() and
+ * fth_dev_reap() do not call malloc() then, so that they can be used while the calling thread is
+ * interrupted inside malloc(). Call it from the channel's thread. Returns 0 or -ENOMEM.
  */
 int fth_dev_chan_prepare(struct fth_dev_chan *chan);
 
@@ -245,11 +245,11 @@ int fth_dev_chan_prepare(struct fth_dev_chan *chan);
  * Execute one operation and wait for it, at most until `deadline`, a time of fth_now_ns().
  * FTH_DEV_TIMEOUT means 30 seconds from now, FTH_NEVER no deadline. The length is any multiple of
  * block; buf may have any alignment, and is not used after the call has returned, even if it timed
- * out. Any thread; calls do not wait for each other, with two exceptions: at most 32 are in progress
- * on a device, and a call waits for a write, zero or discard of a blocking call that timed out and
- * is still in flight on the same blocks. Returns 0 or a negative errno: -ETIMEDOUT if the deadline
- * passed, -EINVAL and -ERANGE as fth_dev_submit(), or the error of the device. After an error any
- * part of a write may have been done; after -ETIMEDOUT it may also be done later.
+ * out. Any thread; calls do not wait for each other, with two exceptions: at most 32 are in
+ * progress on a device, and a call waits for a write, zero or discard of a blocking call that timed
+ * out and is still in flight on the same blocks. Returns 0 or a negative errno: -ETIMEDOUT if the
+ * deadline passed, -EINVAL and -ERANGE as fth_dev_submit(), or the error of the device. After an
+ * error any part of a write may have been done; after -ETIMEDOUT it may also be done later.
  */
 int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset,
 		 uint64_t deadline);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Storage for GPU threads, through NVMe queue pairs. What works today, on GPUs of compute capability 8.0 or newer (tested on
- * an H200 only): any device, with CPU threads that execute the commands; and software controllers on the GPU itself, for
- * measurements. A real drive used by the GPU alone (nvme:) is experimental: it was never run on hardware.
+ * Storage for GPU threads, through NVMe queue pairs. What works today, on GPUs of compute
+ * capability 8.0 or newer (tested on an H200 only): any device, with CPU threads that execute the
+ * commands; and software controllers on the GPU itself, for measurements. A real drive used by the
+ * GPU alone (nvme:) is experimental: it was never run on hardware.
  *
  * The URI chooses what executes the commands, and kernels do not see the difference:
  *
@@ -19,7 +20,8 @@
  *	rc = fth_gpu_drive_open_uri("file:/data/a", &options, &drive);
  *	my_kernel<<<blocks, threads, 0, stream>>>(fth_gpu_drive_view(drive), ...);
  *
- * Kernels use the view with fathom/gpu/io.h, or its queue pairs with fathom/detail/nvme/queue_warp.h.
+ * Kernels use the view with fathom/gpu/io.h, or its queue pairs with
+ * fathom/detail/nvme/queue_warp.h.
  *
  * The controller of a running gpu: drive is a kernel that does not end. Therefore
  * - launch kernels on streams of your own, created with cudaStreamNonBlocking;
@@ -30,17 +32,17 @@
  * Other drives have none of these limits, and tools that serialise kernels work with them.
  *
  * A service drive is a drive whose commands CPU threads execute on a device. They cannot write GPU
- * memory, so rings and doorbells are in host memory that the GPU maps, and every command id has a data slot there;
- * the warps of the kernel copy between slots and GPU memory. The controller checks each command: it
- * completes a command for blocks beyond the end of the device with an error status (-ERANGE), and so a
- * command for memory outside the slots (-EFAULT). nvme: drives differ in the controller only; they are untested, see
- * doc/gpu-nvme.md.
+ * memory, so rings and doorbells are in host memory that the GPU maps, and every command id has a
+ * data slot there; the warps of the kernel copy between slots and GPU memory. The controller checks
+ * each command: it completes a command for blocks beyond the end of the device with an error status
+ * (-ERANGE), and so a command for memory outside the slots (-EFAULT). nvme: drives differ in the
+ * controller only; they are untested, see doc/gpu-nvme.md.
  *
  * Commands count in blocks of 1 << view.block_shift bytes, 512 to 8192: the blocks of the device or
  * drive; for a gpu: drive, options.block.
  *
- * In libfathom_cuda, which is built if nvcc is present. One host thread at a time uses a drive, and a
- * drive belongs to the CUDA device that was current when it was opened. Functions return 0 or a
+ * In libfathom_cuda, which is built if nvcc is present. One host thread at a time uses a drive, and
+ * a drive belongs to the CUDA device that was current when it was opened. Functions return 0 or a
  * negative errno and leave a text (fathom/base/error.h); -EOPNOTSUPP without a GPU.
  */
 #ifndef FATHOM_GPU_H
@@ -142,15 +144,15 @@ struct fth_gpu_drive;
 int fth_gpu_drive_open(const struct fth_gpu_drive_options *options, struct fth_gpu_drive **drive);
 
 /*
- * Open a drive by URI. gpu:MEDIUM takes the options bytes, block, ssds, queues, entries, warps, batch,
- * model, late_us (which sets late_data too) and ordered; each overrides its field of options, which
- * may be NULL.
+ * Open a drive by URI. gpu:MEDIUM takes the options bytes, block, ssds, queues, entries, warps,
+ * batch, model, late_us (which sets late_data too) and ordered; each overrides its field of
+ * options, which may be NULL.
  *
- * Any other URI is a device (fathom/dev.h). The fields queues, entries, timeout_ms, ordered, threads
- * and slot of options apply; ssds is 1; medium, bytes and block are those of the device. A device with
- * blocks smaller than 512 bytes makes a drive with blocks of 512, which does not reach a remainder at
- * the end; -EOPNOTSUPP for blocks larger than 8192. The device stays open until the drive is closed,
- * and only the drive may change it.
+ * Any other URI is a device (fathom/dev.h). The fields queues, entries, timeout_ms, ordered,
+ * threads and slot of options apply; ssds is 1; medium, bytes and block are those of the device. A
+ * device with blocks smaller than 512 bytes makes a drive with blocks of 512, which does not reach
+ * a remainder at the end; -EOPNOTSUPP for blocks larger than 8192. The device stays open until the
+ * drive is closed, and only the drive may change it.
  */
 int fth_gpu_drive_open_uri(const char *uri, const struct fth_gpu_drive_options *options,
 			   struct fth_gpu_drive **drive);
@@ -166,8 +168,8 @@ struct fth_dev *fth_gpu_drive_dev(const struct fth_gpu_drive *drive);
 
 /*
  * The memory of an SSD of a gpu: drive: host memory or GPU memory; NULL for FTH_GPU_MEDIUM_NONE and
- * for service drives. The host may use host memory while no command for the same blocks is in flight;
- * it holds what kernels wrote after a flush.
+ * for service drives. The host may use host memory while no command for the same blocks is in
+ * flight; it holds what kernels wrote after a flush.
  */
 void *fth_gpu_drive_medium(const struct fth_gpu_drive *drive, uint32_t ssd);
 
@@ -178,9 +180,9 @@ void *fth_gpu_drive_mapped(const struct fth_gpu_drive *drive, uint32_t ssd);
 int fth_gpu_drive_stats(struct fth_gpu_drive *drive, struct fth_gpu_drive_stats *stats);
 
 /*
- * Stop the controller; waits of kernels end with -ESHUTDOWN. -ETIME if the controller does not end in
- * time, for instance because the device still holds commands; the caller can retry. Does nothing to
- * a stopped drive. Does not flush: kernels do, or fth_gpu_cache_flush().
+ * Stop the controller; waits of kernels end with -ESHUTDOWN. -ETIME if the controller does not end
+ * in time, for instance because the device still holds commands; the caller can retry. Does nothing
+ * to a stopped drive. Does not flush: kernels do, or fth_gpu_cache_flush().
  */
 int fth_gpu_drive_stop(struct fth_gpu_drive *drive);
 
@@ -191,9 +193,10 @@ int fth_gpu_drive_stop(struct fth_gpu_drive *drive);
 int fth_gpu_drive_start(struct fth_gpu_drive *drive);
 
 /*
- * Stop the drive and release everything. Accepts NULL. No kernel may use the drive any more. Returns
- * the first error; everything is released nevertheless, host memory even after the GPU has failed.
- * Only after -ETIME, see fth_gpu_drive_stop(), nothing is released, and the caller can retry.
+ * Stop the drive and release everything. Accepts NULL. No kernel may use the drive any more.
+ * Returns the first error; everything is released nevertheless, host memory even after the GPU has
+ * failed. Only after -ETIME, see fth_gpu_drive_stop(), nothing is released, and the caller can
+ * retry.
  */
 int fth_gpu_drive_close(struct fth_gpu_drive *drive);
 

@@ -38,14 +38,14 @@
  *	  was not flushed. Until fth_vol_check() with FTH_VOL_REPAIR has made them equal, each block is
  *	  read from the first replica that can give it, so that repeated reads return the same data.
  *
- * Missing devices: an update of the catalog, which also records the devices that are out of date, is
- * acknowledged when it is durable on a quorum of devices. The quorum is a majority of three or more
- * devices, and one of two. FTH_VOL_DEGRADED opens a volume with missing devices if every quorum
- * includes one of the devices that are present: any two of three devices, both of two devices. The
- * volume then knows which of them are out of date, and does not read those. If fewer devices are
- * present, the missing ones may hold newer data, and nothing on the present ones tells. Such a set
- * is refused with -ESTALE unless FTH_VOL_MINORITY is set; fth_vol_warning() then returns a text
- * which says that the data may be out of date.
+ * Missing devices: an update of the catalog, which also records the devices that are out of date,
+ * is acknowledged when it is durable on a quorum of devices. The quorum is a majority of three or
+ * more devices, and one of two. FTH_VOL_DEGRADED opens a volume with missing devices if every
+ * quorum includes one of the devices that are present: any two of three devices, both of two
+ * devices. The volume then knows which of them are out of date, and does not read those. If fewer
+ * devices are present, the missing ones may hold newer data, and nothing on the present ones tells.
+ * Such a set is refused with -ESTALE unless FTH_VOL_MINORITY is set; fth_vol_warning() then returns
+ * a text which says that the data may be out of date.
  *
  * Failed volumes: if an update fails so that the state of the media is unknown, updates and writes
  * return that error until the volume is opened again. Reads still work.
@@ -94,10 +94,10 @@ struct fth_vol_format_options {
 
 /*
  * Create an empty volume on n devices, 1 to FTH_VOL_DEVICES_MAX. NULL options are the defaults. The
- * data on the devices is lost. A power loss during the call leaves no volume. Blocks. Returns 0 or a
- * negative errno: -EEXIST, with nothing written, when a device has a label and force is not set;
- * -EINVAL for invalid options; -ENOSPC for a device that is too small; -ENOTUNIQ for a device that is
- * given twice.
+ * data on the devices is lost. A power loss during the call leaves no volume. Blocks. Returns 0 or
+ * a negative errno: -EEXIST, with nothing written, when a device has a label and force is not set;
+ * -EINVAL for invalid options; -ENOSPC for a device that is too small; -ENOTUNIQ for a device that
+ * is given twice.
  */
 int fth_vol_format(struct fth_dev *const *devs, unsigned n,
 		   const struct fth_vol_format_options *options);
@@ -113,10 +113,11 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
 /*
  * Open a volume. The devices may be given in any order: their labels identify them. With
  * fth_vol_open() they stay the caller's, with fth_vol_open_uris() they belong to the volume; either
- * way nothing else may use them while the volume is open. Opening writes nothing, with one exception:
- * opening for writing completes an update that a crash left on fewer devices than a quorum. With
- * any flag fth_vol_open_uris() opens files for reading only, so permission to read is enough. Blocks;
- * each access to a device ends within FTH_DEV_TIMEOUT. Returns 0 or a negative errno:
+ * way nothing else may use them while the volume is open. Opening writes nothing, with one
+ * exception: opening for writing completes an update that a crash left on fewer devices than a
+ * quorum. With any flag fth_vol_open_uris() opens files for reading only, so permission to read is
+ * enough. Blocks; each access to a device ends within FTH_DEV_TIMEOUT. Returns 0 or a negative
+ * errno:
  *
  *	-EMEDIUMTYPE	a device has no label
  *	-EBADMSG	labels or catalog are damaged beyond use
@@ -133,8 +134,10 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
 int fth_vol_open(struct fth_dev *const *devs, unsigned n, unsigned flags, struct fth_vol **out);
 int fth_vol_open_uris(const char *const *uris, unsigned n, unsigned flags, struct fth_vol **out);
 
-/* Split "URI,URI,..." at the commas outside parentheses. The caller frees *uris, one allocation for the
- * array and its strings, with free(). Returns 0 or -ENOMEM. */
+/*
+ * Split "URI,URI,..." at the commas outside parentheses. The caller frees *uris, one allocation for
+ * the array and its strings, with free(). Returns 0 or -ENOMEM.
+ */
 int fth_vol_split_uris(const char *list, const char ***uris, unsigned *n);
 
 /* Close the volume. All its objects must be closed before. Accepts NULL. */
@@ -154,8 +157,8 @@ struct fth_vol_info {
 };
 
 /*
- * Return a warning about missing devices for the user, which says so if the data may be out of date;
- * "" if no device is missing. The text is valid until the volume is closed. Thread-safe.
+ * Return a warning about missing devices for the user, which says so if the data may be out of
+ * date; "" if no device is missing. The text is valid until the volume is closed. Thread-safe.
  */
 const char *fth_vol_warning(const struct fth_vol *vol);
 
@@ -244,12 +247,13 @@ int fth_vol_list(struct fth_vol *vol,
  * it, updates the catalog, and closing it flushes it.
  *
  * A write or flush that fails on some replicas only completes after the catalog records which
- * devices are out of date. A thread of the volume does that, and writes back blocks that could not be
- * read; it is started when the first replicated object is opened for writing. Submit and reap do not
- * wait for it: the request stays in flight. Writes to an object wait in the channel while one of its
- * blocks is written back, which takes one read and one write.
+ * devices are out of date. A thread of the volume does that, and writes back blocks that could not
+ * be read; it is started when the first replicated object is opened for writing. Submit and reap do
+ * not wait for it: the request stays in flight. Writes to an object wait in the channel while one
+ * of its blocks is written back, which takes one read and one write.
  *
- * A request may have up to 16 iovecs. Discarding a range of a replicated object fills it with zeroes.
+ * A request may have up to 16 iovecs. Discarding a range of a replicated object fills it with
+ * zeroes.
  */
 int fth_vol_object_open(struct fth_vol *vol, const char *name, unsigned flags,
 			struct fth_dev **out);
@@ -284,9 +288,10 @@ const char *fth_vol_finding_name(enum fth_vol_finding_kind kind);
 #define FTH_VOL_REPAIR	   2u /* repair findings that have one correct repair */
 
 /*
- * Check labels, catalogs, extents and names, and with FTH_VOL_CHECK_DATA all data. Safe on devices with
- * any contents. The volume must not be open. Calls report for each finding, and progress with the number
- * of bytes checked while data is read; both may be NULL, and stop the check by returning non-zero.
+ * Check labels, catalogs, extents and names, and with FTH_VOL_CHECK_DATA all data. Safe on devices
+ * with any contents. The volume must not be open. Calls report for each finding, and progress with
+ * the number of bytes checked while data is read; both may be NULL, and stop the check by returning
+ * non-zero.
  *
  * Writes only with FTH_VOL_REPAIR: copies of labels and catalogs that have a good counterpart, and
  * each block of a replica for which the correct data is known: from a replica that is not stale;

@@ -182,7 +182,9 @@ static void a_readonly_array_takes_no_changes(void **state)
 	assert_ok(fth_cache_close(cache));
 }
 
-/* A size that is not the element's is refused, and nothing is written past the caller's variable. */
+/*
+ * A size that is not the element's is refused, and nothing is written past the caller's variable.
+ */
 static void another_size_is_refused(void **state)
 {
 	static const size_t elements[] = {1, 2, 4, 8, 64};

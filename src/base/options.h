@@ -12,7 +12,9 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* Returns -EINVAL and leaves a text that begins with the module's name if the sizes differ, else 0. */
+/*
+ * Returns -EINVAL and leaves a text that begins with the module's name if the sizes differ, else 0.
+ */
 static inline int fth_options_check(const char *module, size_t size, size_t expected)
 {
 	if (size == expected)

@@ -201,7 +201,10 @@ static void forget(const struct fth_stats *stats)
 
 /* ---- children of fork() ---- */
 
-/* A child has one thread, whatever its parent has: the shards and tallies of all others belong to nobody. */
+/*
+ * A child has one thread, whatever its parent has: the shards and tallies of all others belong to
+ * nobody.
+ */
 static void stats_forked(void)
 {
 	pthread_mutex_init(&threads_lock, NULL);

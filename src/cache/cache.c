@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and closing a cache, its options and statistics. cache_internal.h lists the other files. */
+/*
+ * Opening and closing a cache, its options and statistics. cache_internal.h lists the other files.
+ */
 #include "cache_internal.h"
 #include "base/options.h"
 

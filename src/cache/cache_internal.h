@@ -262,7 +262,9 @@ uint64_t *cache_dir_peek(struct fth_cache_range *range, uint64_t line);
 uint64_t *cache_dir_word(struct fth_cache *cache, uint32_t frame, uint64_t tag);
 /* Take out what was seen evictable. True: the frame is the caller's, its tag is CACHE_NO_TAG. */
 bool cache_dir_evict(struct fth_cache *cache, uint32_t frame, uint64_t *word, uint64_t seen);
-/* Compact: the word of a frame whose fetch failed or was given up, and which all waiters have left. */
+/*
+ * Compact: the word of a frame whose fetch failed or was given up, and which all waiters have left.
+ */
 static inline bool cache_left_over(const struct fth_cache *cache, uint64_t word)
 {
 	return cache->frame_words && !(word & (FTH_LINE_VALID | FTH_LINE_BUSY)) &&

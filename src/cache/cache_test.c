@@ -305,7 +305,9 @@ static void metadata_is_bounded(void **state)
 	cache_fixture_close(&f);
 }
 
-/* A line that was pinned for reading does not become dirty, even if unpin says that it was written. */
+/*
+ * A line that was pinned for reading does not become dirty, even if unpin says that it was written.
+ */
 static void a_pin_for_reading_changes_nothing(void **state)
 {
 	struct fth_cache_footprint footprint;

@@ -15,10 +15,10 @@
  *    the lock.
  * 3. So the count of any frame's word may be raised for a moment by someone who is mistaken.
  *    Whoever holds a frame alone changes its word by adding, never by storing.
- * 4. The word of a frame that is not linked is BUSY. So a word that is neither VALID nor BUSY means:
- *    linked, and left over from a fetch that failed or was given up. Searches skip it; its waiters
- *    look at it and leave. Once the count is 0, the thread that swaps the word for BUSY takes the
- *    frame over.
+ * 4. The word of a frame that is not linked is BUSY. So a word that is neither VALID nor BUSY
+ *    means: linked, and left over from a fetch that failed or was given up. Searches skip it; its
+ *    waiters look at it and leave. Once the count is 0, the thread that swaps the word for BUSY
+ *    takes the frame over.
  */
 #include "cache_internal.h"
 
@@ -250,8 +250,10 @@ void cache_dir_abandon(struct fth_cache_range *range, uint64_t *word, uint32_t f
 {
 	struct fth_cache *cache = range->cache;
 
-	/* A compact cache's frame stays linked until the hand finds it left over: others may wait on
-	 * its word. */
+	/*
+	 * A compact cache's frame stays linked until the hand finds it left over: others may wait
+	 * on its word.
+	 */
 	if (frame != CACHE_NO_FRAME && !cache->frame_words)
 		cache_frame_put(cache, frame);
 	if (error)

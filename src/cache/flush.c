@@ -3,8 +3,8 @@
  * Flush, evict, and emptying a range.
  *
  * A flush writes every line that was dirty when it began, once, and waits for writes that
- * other threads had in flight at that time: such a line may be neither DIRTY nor on the medium. A flush
- * need not write lines that become dirty again after it began.
+ * other threads had in flight at that time: such a line may be neither DIRTY nor on the medium. A
+ * flush need not write lines that become dirty again after it began.
  */
 #include "cache_internal.h"
 
@@ -325,7 +325,9 @@ int cache_empty_range(struct fth_cache_range *range, bool discard, uint64_t dead
 
 		if (rc != -EAGAIN && rc != -EBUSY)
 			return rc;
-		/* A line that is BUSY while no thread fetches anything is pinned to be overwritten. */
+		/*
+		 * A line that is BUSY while no thread fetches anything is pinned to be overwritten.
+		 */
 		pinned = rc == -EBUSY || idle;
 		if (!pinned)
 			grace = 0;

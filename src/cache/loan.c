@@ -11,9 +11,9 @@
  *    the device's lock protects. A thread that reaps a parked loan borrows it first.
  * 2. Each request is in one of: free_ios, open_io, batch, the device.
  * 3. A loan in the free list has nothing open, batched or in flight.
- * 4. A loan's epoch is 0 while its borrower uses no range, tag or table other than those that it holds
- *    references on; otherwise it is the cache's epoch when that use began. cache_loans_quiesce()
- *    increments the cache's epoch and waits until no loan has an older one.
+ * 4. A loan's epoch is 0 while its borrower uses no range, tag or table other than those that it
+ *    holds references on; otherwise it is the cache's epoch when that use began.
+ *    cache_loans_quiesce() increments the cache's epoch and waits until no loan has an older one.
  * 5. A failed request for several lines is retried line by line, by the same request on the
  *    same loan: io->at is the current line.
  */

@@ -27,8 +27,10 @@ struct cache_visit {
 	int error;
 	uint64_t hits, misses, merged;
 	uint64_t delivered; /* lines, by which a wait sees that there is progress */
-	/* Lines that a thread, perhaps this one, is fetching; a reference is held on each. A word of
-	 * NULL: the fetch was given up, and the line is to be looked up anew. */
+	/*
+	 * Lines that a thread, perhaps this one, is fetching; a reference is held on each. A word
+	 * of NULL: the fetch was given up, and the line is to be looked up anew.
+	 */
 	struct cache_part deferred[DEFERRED_MAX];
 	unsigned deferred_count;
 };

@@ -11,7 +11,10 @@
 /* A pool without channels; the first call opens one. NULL when memory is short. */
 struct fth_dev_blocking *fth_blocking_new(void);
 
-/* Open a channel, and allocate what one call at a time needs, so that it does not call malloc(). 0 or a negative errno. */
+/*
+ * Open a channel, and allocate what one call at a time needs, so that it does not call malloc(). 0
+ * or a negative errno.
+ */
 int fth_blocking_prepare(struct fth_dev *dev);
 
 /*

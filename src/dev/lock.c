@@ -103,7 +103,9 @@ int fth_dev_lock_of(int file_fd)
 	return fd;
 }
 
-/* A thread that had the mutex during fork() is not in the child. The list is complete at any time. */
+/*
+ * A thread that had the mutex during fork() is not in the child. The list is complete at any time.
+ */
 static void locks_forked(void)
 {
 	pthread_mutex_init(&held_lock, NULL);
@@ -138,8 +140,9 @@ bool fth_dev_lock_is(int fd, const char *path)
 }
 
 /*
- * Between opening and locking, the holder of the lock may have removed the file, and another may have been
- * created: then the path is opened again. Ends: in each round another process has removed a file.
+ * Between opening and locking, the holder of the lock may have removed the file, and another may
+ * have been created: then the path is opened again. Ends: in each round another process has removed
+ * a file.
  */
 static int open_locked(const char *path, int kind, int *fd)
 {

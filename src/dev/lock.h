@@ -17,10 +17,11 @@
 #include <stdbool.h>
 
 /*
- * Lock the file inside a URI: the one that has the path when this returns, even if another process removes and creates
- * it meanwhile. So lock first, then open the device. *fd is the descriptor that holds the lock until
- * fth_dev_unlock(), or -1 if there is nothing to lock. Waits FTH_DEV_LOCK_MS at most, for the requests of a process that has
- * just ended. Returns 0, -EBUSY if somebody else has locked it, or another negative errno.
+ * Lock the file inside a URI: the one that has the path when this returns, even if another process
+ * removes and creates it meanwhile. So lock first, then open the device. *fd is the descriptor that
+ * holds the lock until fth_dev_unlock(), or -1 if there is nothing to lock. Waits FTH_DEV_LOCK_MS
+ * at most, for the requests of a process that has just ended. Returns 0, -EBUSY if somebody else
+ * has locked it, or another negative errno.
  */
 int fth_dev_lock_uri(const char *uri, bool exclusive, int *fd);
 #define FTH_DEV_LOCK_MS 500
@@ -32,8 +33,8 @@ bool fth_dev_lock_is(int fd, const char *path);
 void fth_dev_unlock(int fd);
 
 /*
- * A new descriptor of the lock that this process holds on the file of a descriptor, which keeps the lock until it
- * is closed too. -1 if there is no lock.
+ * A new descriptor of the lock that this process holds on the file of a descriptor, which keeps the
+ * lock until it is closed too. -1 if there is no lock.
  */
 int fth_dev_lock_of(int file_fd);
 

@@ -57,7 +57,9 @@ static struct fth_dev *open_ring(const char *options)
 	return dev;
 }
 
-/* As after a kill: the descriptor of the lock is closed, and requests of a ring may be under way. */
+/*
+ * As after a kill: the descriptor of the lock is closed, and requests of a ring may be under way.
+ */
 static void a_ring_keeps_the_lock(void **state)
 {
 	static const char *const options[] = {"", "&fixed=off"};

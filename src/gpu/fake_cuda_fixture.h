@@ -33,8 +33,8 @@ void fake_cuda_reset(unsigned fail_at);
 bool fake_cuda_clean(void);
 
 /*
- * Call use() with each of its calls of CUDA failing in turn: it returns an error then, and gives everything back.
- * `closing`: failures of these last calls need not be told.
+ * Call use() with each of its calls of CUDA failing in turn: it returns an error then, and gives
+ * everything back. `closing`: failures of these last calls need not be told.
  */
 void fake_cuda_fail_each(int (*use)(void), unsigned closing);
 

@@ -162,8 +162,8 @@ struct fth_dev *fth_nvme_ctrl_pmr_dev(const struct fth_nvme_ctrl *ctrl);
 /*
  * A write barrier for [offset, offset + len) of the region, rounded outward to whole lines or
  * blocks, and cut to its size. Returns PMRSTS; what a read of PMRSTS does for the whole region.
- * Does nothing while the region is disabled. Waits for pmr_dev until the deadline at the latest; what
- * was not kept by then shows as PMRSTS.ERR. Any thread.
+ * Does nothing while the region is disabled. Waits for pmr_dev until the deadline at the latest;
+ * what was not kept by then shows as PMRSTS.ERR. Any thread.
  */
 uint32_t fth_nvme_ctrl_pmr_barrier(struct fth_nvme_ctrl *ctrl, uint64_t offset, uint64_t len,
 				   uint64_t deadline);

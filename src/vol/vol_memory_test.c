@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each operation with its Nth allocation failing, N = 1, 2, ... until it passes clean: it happens or
- * it does not, its space comes back, and the volume is usable afterwards. With ASan nothing leaks.
+ * Each operation with its Nth allocation failing, N = 1, 2, ... until it passes clean: it happens
+ * or it does not, its space comes back, and the volume is usable afterwards. With ASan nothing
+ * leaks.
  */
 #include "vol/vol_fixture.h"
 

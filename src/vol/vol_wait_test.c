@@ -89,7 +89,10 @@ static void reap_does_not_wait_for_the_catalog(void **state)
 		submit(&s, 0, ops[k], 0);
 		for (unsigned i = 0; i < 1000; i++)
 			assert_int_equal(reap_now(&s), 0);
-		/* The worker is at it; reads go on meanwhile, and are not of the device that failed. */
+		/*
+		 * The worker is at it; reads go on meanwhile, and are not of the device that
+		 * failed.
+		 */
 		assert_true(fth_gate_wait(fth_dev_inner(s.rack.devs[0]), 1));
 		submit(&s, 1, FTH_DEV_READ, 4096);
 		reap_one(&s, 1, 0);

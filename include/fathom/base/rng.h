@@ -13,7 +13,10 @@ struct fth_rng {
 	uint64_t state;
 };
 
-/* The finalizer of splitmix64: a bijection of 64-bit integers in which every input bit affects every output bit. */
+/*
+ * The finalizer of splitmix64: a bijection of 64-bit integers in which every input bit affects
+ * every output bit.
+ */
 FTH_HD uint64_t fth_mix64(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -76,11 +76,11 @@ static inline void fth_stats_count(uint64_t *counter, uint64_t amount)
 }
 
 /*
- * For the most frequent counters: a thread keeps the FTH_STATS_TALLIES counters that it adds to most
- * in thread-local slots, where an add costs a comparison and an increment. `which` is the slot that
- * the counter may use. `key` identifies the counter in its slot: an address that is unique to this
- * counter until its set is freed. fth_stats_read() includes the slots. A counter that is not in its
- * slot is counted as above; if that happens often, it takes over the slot.
+ * For the most frequent counters: a thread keeps the FTH_STATS_TALLIES counters that it adds to
+ * most in thread-local slots, where an add costs a comparison and an increment. `which` is the slot
+ * that the counter may use. `key` identifies the counter in its slot: an address that is unique to
+ * this counter until its set is freed. fth_stats_read() includes the slots. A counter that is not
+ * in its slot is counted as above; if that happens often, it takes over the slot.
  */
 #define FTH_STATS_TALLIES 4
 

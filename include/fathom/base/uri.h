@@ -10,8 +10,8 @@
  *	file     = path [ "?" options ]			/data/a   ./g?direct=off
  *	options  = key "=" value { "&" key "=" value }
  *
- * A path without a scheme is that of a file: /data/a means file:/data/a. One that has a colon or "("
- * after letters, digits, "-" and "_" alone is written with ./ in front: ./a:b.
+ * A path without a scheme is that of a file: /data/a means file:/data/a. One that has a colon or
+ * "(" after letters, digits, "-" and "_" alone is written with ./ in front: ./a:b.
  *
  * A path or value writes the characters % ? & ( ) and any control character as %XX. Options
  * belong to the outermost scheme; what is inside the parentheses is a whole URI of its own, so
@@ -52,15 +52,18 @@ struct fth_uri {
 	bool readonly; /* FTH_DEV_READONLY of fathom/dev.h */
 };
 
-/* Parse a URI. Returns 0, -EINVAL with an error text, or -ENOMEM; after an error there is nothing to release. */
+/*
+ * Parse a URI. Returns 0, -EINVAL with an error text, or -ENOMEM; after an error there is nothing
+ * to release.
+ */
 int fth_uri_parse(struct fth_uri *uri, const char *text);
 /* Free what fth_uri_parse() allocated. Accepts a zeroed object. */
 void fth_uri_release(struct fth_uri *uri);
 
 /*
- * Read an option and mark it as known. Returns 1 if the URI has it; 0 if not, with *out unchanged, so
- * that the caller stores the default there first; -EINVAL with an error text if the value does not
- * parse or is outside [min, max]. A string stays valid until fth_uri_release().
+ * Read an option and mark it as known. Returns 1 if the URI has it; 0 if not, with *out unchanged,
+ * so that the caller stores the default there first; -EINVAL with an error text if the value does
+ * not parse or is outside [min, max]. A string stays valid until fth_uri_release().
  */
 int fth_uri_take_string(struct fth_uri *uri, const char *key, const char **out);
 int fth_uri_take_u64(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
@@ -76,15 +79,15 @@ int fth_uri_take_bool(struct fth_uri *uri, const char *key, bool *out);
 int fth_uri_finish(const struct fth_uri *uri);
 
 /*
- * Escape a path or value for use in a URI. Returns 0, or -ENAMETOOLONG if `size` may be too small; 3
- * times the length of the text plus 1 is always enough.
+ * Escape a path or value for use in a URI. Returns 0, or -ENAMETOOLONG if `size` may be too small;
+ * 3 times the length of the text plus 1 is always enough.
  */
 int fth_uri_escape(const char *text, char *to, size_t size);
 
 /*
- * A size to bytes: "512", "64K", "4G", "1.5G", "4GiB", "4GB". K, M, G, T and P are powers of 1024, with
- * or without iB; KB, MB, GB, TB and PB are powers of 1000. Upper and lower case are the same. A
- * fraction has up to 9 digits, and bytes are rounded down. Spaces are not allowed. Returns 0, or
+ * A size to bytes: "512", "64K", "4G", "1.5G", "4GiB", "4GB". K, M, G, T and P are powers of 1024,
+ * with or without iB; KB, MB, GB, TB and PB are powers of 1000. Upper and lower case are the same.
+ * A fraction has up to 9 digits, and bytes are rounded down. Spaces are not allowed. Returns 0, or
  * -EINVAL for any other text and for a size above 2^64 - 1.
  */
 int fth_parse_size(const char *text, uint64_t *out);

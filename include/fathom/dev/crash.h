@@ -13,8 +13,8 @@
  *
  * The wrapper is a volatile write cache. It keeps writes in memory, where reads see them, until a
  * flush brings them to the device inside. A flush covers the writes that reap had returned when the
- * flush was submitted, and not those in flight. A write with FTH_DEV_FUA is durable when reap returns
- * it; it makes no other write durable, unless their sectors overlap.
+ * flush was submitted, and not those in flight. A write with FTH_DEV_FUA is durable when reap
+ * returns it; it makes no other write durable, unless their sectors overlap.
  *
  * A power loss decides at random for each write, zero and discard that is not durable: it
  * survives, vanishes, or is torn, which means that each of its 512-byte sectors survives or
@@ -57,9 +57,9 @@ struct fth_dev_crash_counts {
  */
 
 /*
- * Lose power. May block, for timeout_ms at most. Returns -ENODEV if the power is off already. If the
- * device inside fails while survivors are written, the contents are unknown: this function returns
- * the error, and so does fth_dev_crash_restart().
+ * Lose power. May block, for timeout_ms at most. Returns -ENODEV if the power is off already. If
+ * the device inside fails while survivors are written, the contents are unknown: this function
+ * returns the error, and so does fth_dev_crash_restart().
  */
 int fth_dev_crash_power_loss(struct fth_dev *dev, uint64_t seed);
 

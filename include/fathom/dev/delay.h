@@ -21,8 +21,8 @@
  * writes have separate rates, shared by all channels. Discards and zeroes have the latency of a
  * write and no rate limit; a flush has its own latency. reap sleeps, and spins for the last 50 us.
  *
- * On a busy machine, or if the device inside is slower than the model, requests take longer than the
- * figures say, but never less.
+ * On a busy machine, or if the device inside is slower than the model, requests take longer than
+ * the figures say, but never less.
  */
 #ifndef FATHOM_DEV_DELAY_H
 #define FATHOM_DEV_DELAY_H

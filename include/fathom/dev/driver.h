@@ -60,8 +60,9 @@ struct fth_dev_ops {
 	int (*unmap)(struct fth_dev *dev, void *addr, size_t len);
 
 	/*
-	 * Optional, for a device whose flushes fail once one has failed: let them succeed again. The
-	 * caller counts all that was written since the last good flush as lost. Called from any thread.
+	 * Optional, for a device whose flushes fail once one has failed: let them succeed again.
+	 * The caller counts all that was written since the last good flush as lost. Called from any
+	 * thread.
 	 */
 	void (*flush_forgive)(struct fth_dev *dev);
 

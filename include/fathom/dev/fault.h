@@ -24,8 +24,8 @@
  * every and rate are an error. A flush has no range: it matches only if no range is set.
  *
  * Matching operations are numbered 1, 2, 3, ... over all channels in the order of submission. The
- * fate of number i depends only on the options and i, so a single thread that repeats its operations
- * gets the same faults again.
+ * fate of number i depends only on the options and i, so a single thread that repeats its
+ * operations gets the same faults again.
  */
 #ifndef FATHOM_DEV_FAULT_H
 #define FATHOM_DEV_FAULT_H

@@ -11,12 +11,13 @@
  * A single lane may call each function, unless the function says that a warp or a block calls it.
  * Pointers are pointers to the array's element type: others do not compile. All functions return 0
  * or a negative errno in each lane: -ERANGE outside the array, -EROFS, -ENOBUFS when all frames
- * stayed in use for the cache's timeout, -ETIMEDOUT when another warp's fetch took that long, or the
- * error of the drive. fth_gpu_cache_failure() returns the first failure to the host.
+ * stayed in use for the cache's timeout, -ETIMEDOUT when another warp's fetch took that long, or
+ * the error of the drive. fth_gpu_cache_failure() returns the first failure to the host.
  *
- * Elements of 1, 2, 4 and 8 bytes are read and set whole. A hot line is read without a reference and
- * without atomics: word, data, word again (fathom/detail/hd/line.h). Whole warps that stream over lines read
- * them faster with fathom/gpu/look.h, and overwrite many at once with fathom/gpu/claim.h.
+ * Elements of 1, 2, 4 and 8 bytes are read and set whole. A hot line is read without a reference
+ * and without atomics: word, data, word again (fathom/detail/hd/line.h). Whole warps that stream
+ * over lines read them faster with fathom/gpu/look.h, and overwrite many at once with
+ * fathom/gpu/claim.h.
  */
 #ifndef FATHOM_GPU_ARRAY_H
 #define FATHOM_GPU_ARRAY_H
@@ -134,7 +135,10 @@ FTH_GPU int fth_gpu_xor(const fth_gpu_array<T> &a, uint64_t i, typename fth_gpu_
 	return fth_gpu_atomic_<FTH_GPU_OP_XOR, T>(a, i, bits, (T)0, old);
 }
 
-/* Store the minimum of element i, an unsigned integer, and `value`, atomically; *old as for fth_gpu_add(). */
+/*
+ * Store the minimum of element i, an unsigned integer, and `value`, atomically; *old as for
+ * fth_gpu_add().
+ */
 template <typename T>
 FTH_GPU int fth_gpu_min(const fth_gpu_array<T> &a, uint64_t i,
 			typename fth_gpu_same_<T>::type value, typename fth_gpu_same_<T>::type *old)
@@ -142,8 +146,10 @@ FTH_GPU int fth_gpu_min(const fth_gpu_array<T> &a, uint64_t i,
 	return fth_gpu_atomic_<FTH_GPU_OP_MIN, T>(a, i, value, (T)0, old);
 }
 
-/* Compare and swap: set element i to `desired` if it equals *expected. Sets *expected to the previous
- * value. */
+/*
+ * Compare and swap: set element i to `desired` if it equals *expected. Sets *expected to the
+ * previous value.
+ */
 template <typename T>
 FTH_GPU int fth_gpu_cas(const fth_gpu_array<T> &a, uint64_t i,
 			typename fth_gpu_same_<T>::type *expected,
@@ -155,8 +161,9 @@ FTH_GPU int fth_gpu_cas(const fth_gpu_array<T> &a, uint64_t i,
 /* ---- lines ---- */
 
 /*
- * Fetch the line of element i, unless it is there or another warp fetches it already. The fetches of
- * lanes that call together are in flight together, and the lanes wait for them; no line stays pinned.
+ * Fetch the line of element i, unless it is there or another warp fetches it already. The fetches
+ * of lanes that call together are in flight together, and the lanes wait for them; no line stays
+ * pinned.
  */
 template <typename T> FTH_GPU int fth_gpu_prefetch(const fth_gpu_array<T> &a, uint64_t i)
 {
@@ -171,11 +178,12 @@ template <typename T> FTH_GPU int fth_gpu_prefetch(const fth_gpu_array<T> &a, ui
 }
 
 /*
- * A warp's cursor keeps the line of its last access pinned, so that accesses within a line are plain
- * loads and stores (BaM 7.2.2). All 32 lanes call, with the same line. An open cursor holds a frame:
- * a warp that has one must not wait for warps that wait for frames. With FTH_GPU_OVERWRITE a line
- * that was not in the cache belongs to this warp until the cursor leaves it: other warps that read
- * the line wait, and this warp, reading it in another way, would wait for itself until the timeout.
+ * A warp's cursor keeps the line of its last access pinned, so that accesses within a line are
+ * plain loads and stores (BaM 7.2.2). All 32 lanes call, with the same line. An open cursor holds a
+ * frame: a warp that has one must not wait for warps that wait for frames. With FTH_GPU_OVERWRITE a
+ * line that was not in the cache belongs to this warp until the cursor leaves it: other warps that
+ * read the line wait, and this warp, reading it in another way, would wait for itself until the
+ * timeout.
  */
 struct fth_gpu_cursor {
 	uint64_t line; /* FTH_GPU_NO_LINE: none */
@@ -229,7 +237,10 @@ FTH_GPU bool fth_gpu_cursor_try_(const fth_gpu_array<T> &a, struct fth_gpu_curso
 	return fth_gpu_is_hot_(word);
 }
 
-/* Pin a line and return its elements, for all lanes; NULL with *rc set. Use the same mode in all calls. */
+/*
+ * Pin a line and return its elements, for all lanes; NULL with *rc set. Use the same mode in all
+ * calls.
+ */
 template <typename T>
 FTH_GPU T *fth_gpu_cursor_line(const fth_gpu_array<T> &a, struct fth_gpu_cursor *cursor,
 			       uint64_t line, enum fth_gpu_mode mode, int *rc)
@@ -303,8 +314,8 @@ FTH_GPU int fth_gpu_block_run_(const fth_gpu_array<T> &a, uint64_t first, uint64
 }
 
 /*
- * The same by a block of whole warps. All threads of the block call with the same arguments, and return
- * when all are done; -EIO if another thread of the block failed.
+ * The same by a block of whole warps. All threads of the block call with the same arguments, and
+ * return when all are done; -EIO if another thread of the block failed.
  */
 template <typename T>
 FTH_GPU int fth_gpu_block_read(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A cache in GPU memory, and arrays on it: kernels read and write data larger than the GPU's memory,
- * and fetch missing lines themselves.
+ * A cache in GPU memory, and arrays on it: kernels read and write data larger than the GPU's
+ * memory, and fetch missing lines themselves.
  *
  *	struct fth_gpu_cache_options options = FTH_GPU_CACHE_OPTIONS_INIT;
  *	struct fth_gpu_cache *cache;
@@ -15,12 +15,13 @@
  *	fth_gpu_cache_flush(cache);
  *	fth_gpu_cache_close(cache);
  *
- * The cache's words and rules are those of fathom/detail/hd/line.h: one word of 64 bits per line of every
- * array, and one per frame.
+ * The cache's words and rules are those of fathom/detail/hd/line.h: one word of 64 bits per line of
+ * every array, and one per frame.
  *
- * In libfathom_cuda. One host thread at a time uses a cache. A cache is on one drive, which must stay
- * open longer. Functions return 0 or a negative errno and leave a text. Opening caches and arrays,
- * emptying and closing may stop the drive for a moment: no kernel may use the drive meanwhile.
+ * In libfathom_cuda. One host thread at a time uses a cache. A cache is on one drive, which must
+ * stay open longer. Functions return 0 or a negative errno and leave a text. Opening caches and
+ * arrays, emptying and closing may stop the drive for a moment: no kernel may use the drive
+ * meanwhile.
  */
 #ifndef FATHOM_GPU_CACHE_H
 #define FATHOM_GPU_CACHE_H
@@ -185,8 +186,8 @@ int fth_gpu_cache_empty(struct fth_gpu_cache *cache);
 int fth_gpu_cache_stats(struct fth_gpu_cache *cache, struct fth_gpu_cache_stats *stats);
 
 /*
- * Get the first failure since the last call that returned one: 1 if there was a failure, 0 if not, or
- * an error. Call it after the kernels have ended.
+ * Get the first failure since the last call that returned one: 1 if there was a failure, 0 if not,
+ * or an error. Call it after the kernels have ended.
  */
 int fth_gpu_cache_failure(struct fth_gpu_cache *cache, struct fth_gpu_failure *failure);
 
@@ -194,8 +195,9 @@ int fth_gpu_cache_failure(struct fth_gpu_cache *cache, struct fth_gpu_failure *f
 uint64_t fth_gpu_cache_metadata(const struct fth_gpu_cache *cache);
 
 /*
- * Flush, then release everything, even if the flush fails; returns its error. Accepts NULL. The cache
- * is closed in any case; after -ETIME the drive did not stop, and the memory it may use is not freed.
+ * Flush, then release everything, even if the flush fails; returns its error. Accepts NULL. The
+ * cache is closed in any case; after -ETIME the drive did not stop, and the memory it may use is
+ * not freed.
  */
 int fth_gpu_cache_close(struct fth_gpu_cache *cache);
 
@@ -206,9 +208,9 @@ FTH_END_DECLS
 /*
  * A typed handle of an array, which kernels take by value. fth_gpu_array_open() and
  * fth_gpu_array_wrap() fill it, and see that an element of the array has the size of a T; every
- * function of fathom/gpu/array.h that takes it also takes pointers to T, so that a mismatch does not
- * compile. It does not convert to its base: fth_gpu_cache_array() cannot fill it with elements of
- * another size. Copies are equal to the original. Valid until the cache is closed.
+ * function of fathom/gpu/array.h that takes it also takes pointers to T, so that a mismatch does
+ * not compile. It does not convert to its base: fth_gpu_cache_array() cannot fill it with elements
+ * of another size. Copies are equal to the original. Valid until the cache is closed.
  */
 template <typename T> struct fth_gpu_array : private fth_gpu_array_base {
 	static_assert(std::is_trivially_copyable<T>::value, "elements are plain bytes");
@@ -240,7 +242,10 @@ template <typename T> struct fth_gpu_array : private fth_gpu_array_base {
 	}
 };
 
-/* Give an open array its type. -EINVAL, and *out is unchanged, if the element size is not sizeof(T). */
+/*
+ * Give an open array its type. -EINVAL, and *out is unchanged, if the element size is not
+ * sizeof(T).
+ */
 template <typename T>
 static inline int fth_gpu_array_wrap(const struct fth_gpu_array_base &array, fth_gpu_array<T> *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Claims: a warp overwrites up to 32 lines, and gets the frames of all of them, writes back the dirty
- * lines that were in these frames, and publishes all of them together. Pinned one at a time, each
- * line would wait for its own atomics and, often, for its own write-back.
+ * Claims: a warp overwrites up to 32 lines, and gets the frames of all of them, writes back the
+ * dirty lines that were in these frames, and publishes all of them together. Pinned one at a time,
+ * each line would wait for its own atomics and, often, for its own write-back.
  *
  *	struct fth_gpu_claim claim = fth_gpu_claim_lines(a, first, n);
  *
@@ -14,15 +14,15 @@
  *
  * All 32 lanes call, with the same arguments.
  *
- * 1. A claimed line is BUSY, with a reference of the lane that has it, and its frame belongs to this
- *    warp until fth_gpu_claim_give(); other warps wait for it as for a fetch. Give the lines within
- *    the cache's timeout, on error paths too.
- * 2. Claiming returns no error and waits only briefly. It skips a line that is in the cache or being
- *    fetched, that is only partly inside the array, or for which no frame is found soon; and all lines
- *    of a read-only array and outside the array: pinning those returns the error.
- * 3. Claims hold frames. A warp that gives its lines before it waits for anything makes progress with
- *    any number of frames. A warp that fetches or pins lines meanwhile needs a cache with frames to
- *    spare when all warps have their claims; otherwise it may wait for itself: -ENOBUFS.
+ * 1. A claimed line is BUSY, with a reference of the lane that has it, and its frame belongs to
+ *    this warp until fth_gpu_claim_give(); other warps wait for it as for a fetch. Give the lines
+ *    within the cache's timeout, on error paths too.
+ * 2. Claiming returns no error and waits only briefly. It skips a line that is in the cache or
+ *    being fetched, that is only partly inside the array, or for which no frame is found soon; and
+ *    all lines of a read-only array and outside the array: pinning those returns the error.
+ * 3. Claims hold frames. A warp that gives its lines before it waits for anything makes progress
+ *    with any number of frames. A warp that fetches or pins lines meanwhile needs a cache with
+ *    frames to spare when all warps have their claims; otherwise it may wait for itself: -ENOBUFS.
  */
 #ifndef FATHOM_GPU_CLAIM_H
 #define FATHOM_GPU_CLAIM_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Plain memory that kernels use like an array: pinned host memory, which every access reads over
- * PCIe (zero copy), or GPU memory. It is the baseline for arrays in a cache: a kernel that is a template
- * over the type of its array runs on both.
+ * PCIe (zero copy), or GPU memory. It is the baseline for arrays in a cache: a kernel that is a
+ * template over the type of its array runs on both.
  *
  *	template <typename A> __global__ void sum(A a, uint64_t *total)
  *	{
@@ -32,7 +32,9 @@ template <typename T> struct fth_gpu_direct {
 	uint32_t readonly;
 };
 
-/* `bytes` of memory that kernels can reach, at a multiple of 16, in lines of a power of two bytes. */
+/*
+ * `bytes` of memory that kernels can reach, at a multiple of 16, in lines of a power of two bytes.
+ */
 template <typename T>
 static inline fth_gpu_direct<T> fth_gpu_direct_of(void *memory, uint64_t bytes, uint32_t line)
 {
@@ -153,7 +155,9 @@ FTH_GPU int fth_gpu_warp_write(const fth_gpu_direct<T> &a, uint64_t first, uint6
 }
 
 #ifdef __CUDACC__
-/* The same by a block of whole warps. All threads of the block call, and return when all are done. */
+/*
+ * The same by a block of whole warps. All threads of the block call, and return when all are done.
+ */
 template <typename T>
 FTH_GPU int fth_gpu_block_read(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
 			       typename fth_gpu_same_<T>::type *out)

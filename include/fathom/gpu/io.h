@@ -2,12 +2,12 @@
 /*
  * Reading and writing blocks from kernels, on a drive of fathom/gpu.h, with the warp functions of
  * fathom/detail/nvme/queue_warp.h. All lanes of warp->mask call together. A mask of the lanes that
- * happen to run together comes from fth_warp_together(), not from __activemask() (src/gpu/README.md,
- * "Lanes that call together").
+ * happen to run together comes from fth_warp_together(), not from __activemask()
+ * (src/gpu/README.md, "Lanes that call together").
  *
- * Each lane gets its own error: that of the status (-ERANGE: no such block), -ETIME, or the failure of
- * the queue pair (-ESHUTDOWN: the drive was stopped). After the latter two the drive may still write
- * to the buffer, until it is closed.
+ * Each lane gets its own error: that of the status (-ERANGE: no such block), -ETIME, or the failure
+ * of the queue pair (-ESHUTDOWN: the drive was stopped). After the latter two the drive may still
+ * write to the buffer, until it is closed.
  *
  * A block has 1 << view->block_shift bytes. It is the unit of `first` and `blocks` below, of
  * view->blocks and of the drive's statistics.
@@ -60,7 +60,10 @@ FTH_WARP int fth_gpu_order_lead_(const struct fth_gpu_view *view, struct fth_nvm
 	/* acquire: stops the data from being read before the second command was answered. */
 	while (rc == 0 && !fth_ring_before(mine, fth_load_acquire_dev32(&order->head))) {
 		if (!fth_xchg_acqrel_dev32(&order->lock, 1)) {
-			/* acquire: the warps that asked saw their completions before this command is sent. */
+			/*
+			 * acquire: the warps that asked saw their completions before this command
+			 * is sent.
+			 */
 			uint32_t upto = fth_add_acqrel_dev32(&order->tail, 0);
 
 			if (!fth_ring_before(mine, fth_load_acquire_dev32(&order->head))) {
@@ -83,8 +86,8 @@ FTH_WARP int fth_gpu_order_lead_(const struct fth_gpu_view *view, struct fth_nvm
  * The write-ordering rule of GPUDirect (Qureshi, dissertation, 8.2.1): a drive's data and its
  * completion may reach the GPU's threads in the wrong order. But a read by the drive pushes its
  * writes ahead. A command that is sent after a completion was seen, and answered, proves such a
- * read: of the command itself. One such command serves all warps that saw their completion before it
- * was sent.
+ * read: of the command itself. One such command serves all warps that saw their completion before
+ * it was sent.
  */
 FTH_WARP int fth_gpu_order_wait_(const struct fth_gpu_view *view, struct fth_nvme_qp *qp,
 				 const struct fth_nvme_warp *warp, uint32_t hint, uint64_t deadline)
@@ -99,8 +102,8 @@ FTH_WARP int fth_gpu_order_wait_(const struct fth_gpu_view *view, struct fth_nvm
 }
 
 /*
- * Does the transfer fit one command? For a third page the drive would read PRP 2 as the address of a
- * list, and there is none. Compares blocks, because the number of bytes may exceed 32 bits.
+ * Does the transfer fit one command? For a third page the drive would read PRP 2 as the address of
+ * a list, and there is none. Compares blocks, because the number of bytes may exceed 32 bits.
  */
 FTH_WARP bool fth_gpu_io_fits_(const struct fth_gpu_view *view, const struct fth_gpu_io *io)
 {
@@ -148,9 +151,9 @@ FTH_WARP int fth_gpu_io_exec_(const struct fth_gpu_view *view, struct fth_nvme_q
 }
 
 /*
- * One transfer for each lane with `want`, through queue pair `queue`, which is the same in all lanes.
- * Waits for all of them. `hint`: a number that differs between warps. Returns 0 or an error per lane;
- * -EINVAL for a transfer that one command cannot describe, see struct fth_gpu_io.
+ * One transfer for each lane with `want`, through queue pair `queue`, which is the same in all
+ * lanes. Waits for all of them. `hint`: a number that differs between warps. Returns 0 or an error
+ * per lane; -EINVAL for a transfer that one command cannot describe, see struct fth_gpu_io.
  */
 FTH_WARP int fth_gpu_io(const struct fth_gpu_view *view, uint32_t queue,
 			const struct fth_nvme_warp *warp, bool want, const struct fth_gpu_io *io,

@@ -15,15 +15,15 @@
  *	fth_gpu_look_close(a, &look);
  *
  * A cursor takes a reference with two atomics and their fences, which wait for everything that the
- * multiprocessor has in flight; a look consists of loads. The bytes may become those of another line
- * while they are read: do not act on them before fth_gpu_look_good() returned true. If it returned
- * false, fth_gpu_look_hold() takes a reference, so that the second try is the last.
+ * multiprocessor has in flight; a look consists of loads. The bytes may become those of another
+ * line while they are read: do not act on them before fth_gpu_look_good() returned true. If it
+ * returned false, fth_gpu_look_hold() takes a reference, so that the second try is the last.
  *
  * All 32 lanes call, with the same line. Looks do not mark a line as hot.
  *
- * Order. Every load of the line's bytes is a fth_gpu_look_load(), an acquire load: PTX promises that
- * loads after it, here the second look at the word, are not performed before it. A plain load and a
- * branch on its value promise nothing.
+ * Order. Every load of the line's bytes is a fth_gpu_look_load(), an acquire load: PTX promises
+ * that loads after it, here the second look at the word, are not performed before it. A plain load
+ * and a branch on its value promise nothing.
  */
 #ifndef FATHOM_GPU_LOOK_H
 #define FATHOM_GPU_LOOK_H
@@ -79,8 +79,8 @@ FTH_GPU const T *fth_gpu_look_hold_(const fth_gpu_array<T> &a, struct fth_gpu_lo
 }
 
 /*
- * The elements of a line, for fth_gpu_look_load(); NULL with *rc set. Valid until the next call with
- * another line, or the end of the look.
+ * The elements of a line, for fth_gpu_look_load(); NULL with *rc set. Valid until the next call
+ * with another line, or the end of the look.
  */
 template <typename T>
 FTH_GPU const T *fth_gpu_look_line(const fth_gpu_array<T> &a, struct fth_gpu_look *look,

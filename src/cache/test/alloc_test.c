@@ -105,7 +105,10 @@ static int touch(void *context, size_t which, uint8_t *data)
 	return 0;
 }
 
-/* Set, visit and flush, a range and then all, with the nth allocation from now failing; the first error. */
+/*
+ * Set, visit and flush, a range and then all, with the nth allocation from now failing; the first
+ * error.
+ */
 static int use_with_failure(struct fth_cache_range *range, uint32_t n, uint64_t generation)
 {
 	const uint64_t lines[3] = {1, 5, 9};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the cache asks of devices: retries line by line, flushes beside errors, memory that it maps. */
+/*
+ * What the cache asks of devices: retries line by line, flushes beside errors, memory that it maps.
+ */
 #include "model_fixture.h"
 
 #include <errno.h>

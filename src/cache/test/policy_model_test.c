@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cache hits exactly as often as a plain model of its policies: a hand that goes round the frames
- * and takes the first whose line was not used (HOT) since it last came by. FIFO does not look at use.
- * With a trial a sixteenth of the frames is a ring: a new line takes the next place there; the line that
- * had the place stays, in the hand's care, if it was used, and one in 32 stays anyway.
+ * The cache hits exactly as often as a plain model of its policies: a hand that goes round the
+ * frames and takes the first whose line was not used (HOT) since it last came by. FIFO does not
+ * look at use. With a trial a sixteenth of the frames is a ring: a new line takes the next place
+ * there; the line that had the place stays, in the hand's care, if it was used, and one in 32 stays
+ * anyway.
  */
 #include "model_fixture.h"
 
@@ -128,7 +129,9 @@ static uint64_t hits_of_cache(const uint32_t *trace, enum fth_cache_policy polic
 
 enum pattern { POPULAR, LOOP, SCAN, PATTERNS };
 
-/* Few lines are popular; twice the cache, round and round; popular lines between those of a scan. */
+/*
+ * Few lines are popular; twice the cache, round and round; popular lines between those of a scan.
+ */
 static void make_trace(uint32_t *trace, enum pattern pattern)
 {
 	struct fth_rng rng = {7};

@@ -29,9 +29,9 @@
  * 4. A channel uses slot s of its registered buffers only while regions[s].id of the device is
  *    the id it registered there. Ids are never used twice, so memory that was unmapped, and
  *    mapped again at the same address, is not taken for what it was before.
- * 5. Once a flush has failed, all later ones fail with the same error, until the writer has taken the
- *    loss into account (forgive.h): the kernel reports a lost write-back once and then forgets it, so a
- *    second fdatasync that returns 0 means nothing.
+ * 5. Once a flush has failed, all later ones fail with the same error, until the writer has
+ *    taken the loss into account (forgive.h): the kernel reports a lost write-back once and then
+ *    forgets it, so a second fdatasync that returns 0 means nothing.
  */
 #ifndef FTH_DEV_FILE_H
 #define FTH_DEV_FILE_H

@@ -9,8 +9,8 @@
  * busy with a few, so that they copy on other cores while the submitter copies the rest. Large
  * transfers always go to the workers. The threads of the other engine are such workers too.
  *
- * With inline=on a flush that is alone is a plain system call as well. That saves two wake-ups, and gives up
- * the deadline of the waiting thread.
+ * With inline=on a flush that is alone is a plain system call as well. That saves two wake-ups, and
+ * gives up the deadline of the waiting thread.
  *
  * A small read that finds its data in the page cache is done here as well with engine=threads:
  * RWF_NOWAIT reads no more than is there. io_uring does so by itself.

@@ -205,7 +205,10 @@ static void the_error_says_that_write_permission_is_missing(void **state)
 	chmod(path_in(0, "a"), 0600);
 }
 
-/* In a child, which must not be root, whose memory is not limited; nor a user that other tests become. */
+/*
+ * In a child, which must not be root, whose memory is not limited; nor a user that other tests
+ * become.
+ */
 static int use_many_rings(struct fth_dev *dev)
 {
 	const struct rlimit limit = {1 << 20, 1 << 20};

@@ -4,7 +4,8 @@
  *
  * The threads belong to the device, not to a channel: how many calls a medium can use at once does
  * not grow with the number of channels, and channels that are not in use cost no threads. They are
- * started when there is more to do than threads that wait, or by fth_dev_chan_prepare(), and end with the device.
+ * started when there is more to do than threads that wait, or by fth_dev_chan_prepare(), and end
+ * with the device.
  *
  *	submit --> queued (of its channel) --> a thread --> completed (of its channel) --> reap
  *

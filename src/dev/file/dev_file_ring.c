@@ -114,8 +114,9 @@ static int setup(struct io_uring *ring, unsigned depth)
 }
 
 /*
- * The memory of rings counts towards the user's RLIMIT_MEMLOCK, and the kernel returns that of a closed
- * ring some time after its descriptor was closed. Where memory is short, this waits for rings of before.
+ * The memory of rings counts towards the user's RLIMIT_MEMLOCK, and the kernel returns that of a
+ * closed ring some time after its descriptor was closed. Where memory is short, this waits for
+ * rings of before.
  */
 static int setup_when_freed(struct io_uring *ring, unsigned depth)
 {
@@ -169,8 +170,8 @@ static int ring_probe(void)
 }
 
 /*
- * Register the file, for speed, and the lock of the file, which then outlives a process that is killed
- * until its requests have ended (dev/lock.h). Both are optional.
+ * Register the file, for speed, and the lock of the file, which then outlives a process that is
+ * killed until its requests have ended (dev/lock.h). Both are optional.
  */
 static void register_files(struct chan_ring *chan, bool fixed)
 {
@@ -220,7 +221,9 @@ static void ring_chan_close(struct fth_dev_chan *base)
 	struct chan_ring *chan = (struct chan_ring *)base;
 
 	close_wait_fds(chan);
-	/* At once, since the kernel takes a ring apart later; it would wait for requests under way. */
+	/*
+	 * At once, since the kernel takes a ring apart later; it would wait for requests under way.
+	 */
 	if (chan->has_files && !chan->file.with_kernel)
 		(void)io_uring_unregister_files(&chan->ring);
 	ring_exit(&chan->ring);

@@ -2,8 +2,8 @@
 /*
  * What the crash device has accepted and not yet brought to the device inside: a list of
  * operations in the order of their submission, and an index from each sector to the newest of
- * them that touches it. Not thread-safe: the crash device's lock guards it. Its memory is not malloc()'s, since a request may be
- * made in a signal handler.
+ * them that touches it. Not thread-safe: the crash device's lock guards it. Its memory is not
+ * malloc()'s, since a request may be made in a signal handler.
  */
 #ifndef FTH_DEV_CRASH_LOG_H
 #define FTH_DEV_CRASH_LOG_H
@@ -74,7 +74,10 @@ int fth_crash_log_write_back(struct fth_crash_log *log, const struct fth_crash_i
 			     bool completed_only);
 int fth_crash_log_write_back_oldest(struct fth_crash_log *log,
 				    const struct fth_crash_inside *inside);
-/* Bring one operation to the device inside, and all older ones first if any of them touches its sectors. */
+/*
+ * Bring one operation to the device inside, and all older ones first if any of them touches its
+ * sectors.
+ */
 int fth_crash_log_write_back_one(struct fth_crash_log *log, const struct fth_crash_inside *inside,
 				 struct fth_crash_record *record);
 

@@ -34,8 +34,8 @@ void fth_crash_window_store(struct fth_dev_window *window, uint64_t offset, cons
 
 /*
  * What a power loss would find in a line. Other threads may be storing into it: a cut does not wait
- * for them, and any mixture of old and new words may be what remains. So this read races on purpose,
- * and ThreadSanitizer does not look at it.
+ * for them, and any mixture of old and new words may be what remains. So this read races on
+ * purpose, and ThreadSanitizer does not look at it.
  */
 __attribute__((no_sanitize("thread"), noinline)) static void read_line(char *to, const char *from,
 								       uint64_t length)

@@ -86,7 +86,9 @@ static struct fth_crash_inside inside_of(struct dev_crash *crash)
 
 /* ---- power ---- */
 
-/* Every open window loses what was not persisted, and must be opened again before it can be used. */
+/*
+ * Every open window loses what was not persisted, and must be opened again before it can be used.
+ */
 static int lose_windows(struct dev_crash *crash, uint64_t seed, uint64_t deadline)
 {
 	int rc = 0;
@@ -293,8 +295,8 @@ static void crash_inner_done(struct fth_wrap_chan *chan, struct fth_dev_req *req
 }
 
 /*
- * A write with FTH_DEV_FUA becomes durable when it is handed back. Older writes stay volatile. Without
- * a record the limit has already brought it inside.
+ * A write with FTH_DEV_FUA becomes durable when it is handed back. Older writes stay volatile.
+ * Without a record the limit has already brought it inside.
  */
 static int make_durable(struct dev_crash *crash, struct fth_crash_record *record)
 {

@@ -311,7 +311,10 @@ static void overlapping_writes_in_flight_settle(void **state)
 	fth_dev_close(dev);
 }
 
-/* Of 200 writes of two devices that were not flushed, those with FUA are all there, and not all the others. */
+/*
+ * Of 200 writes of two devices that were not flushed, those with FUA are all there, and not all the
+ * others.
+ */
 static void a_durable_write_takes_no_other_with_it(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:400K)"),

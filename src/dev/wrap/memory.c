@@ -31,7 +31,9 @@ static unsigned class_of(size_t bytes, size_t *size)
 	return class;
 }
 
-/* A block that was never used, from the first chunk. Each chunk begins with a pointer to the next. */
+/*
+ * A block that was never used, from the first chunk. Each chunk begins with a pointer to the next.
+ */
 static void *cut_block(struct fth_dev_memory *memory, size_t size)
 {
 	size_t align = size < PAGE ? size : PAGE;

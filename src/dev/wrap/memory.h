@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that is not malloc()'s, for devices that need some for each request: a request may be made in a signal handler, while the
- * thread that was interrupted holds the locks of malloc(). Sizes are rounded up to powers of two. Small blocks that were given
- * back are kept for the next ones. Not thread-safe.
+ * Memory that is not malloc()'s, for devices that need some for each request: a request may be made
+ * in a signal handler, while the thread that was interrupted holds the locks of malloc(). Sizes are
+ * rounded up to powers of two. Small blocks that were given back are kept for the next ones. Not
+ * thread-safe.
  */
 #ifndef FTH_DEV_MEMORY_H
 #define FTH_DEV_MEMORY_H

@@ -356,7 +356,9 @@ int fth_gpu_cache_empty(struct fth_gpu_cache *cache)
 
 	if (rc == 0)
 		rc = fth_gpu_cache_stats(cache, &stats);
-	/* A drive that may still come to frames (invariant 9 of frames.h) ends its commands first. */
+	/*
+	 * A drive that may still come to frames (invariant 9 of frames.h) ends its commands first.
+	 */
 	if (rc == 0 && stats.count[FTH_GPU_LOST_FRAMES])
 		rc = pause_drive(cache->drive, &running);
 	if (rc < 0)

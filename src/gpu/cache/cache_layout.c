@@ -39,8 +39,8 @@ static uint64_t stripes(const struct fth_gpu_cache_state *state,
 }
 
 /*
- * To the end of the drive, within a line or not. Of stripes, whole lines: what is behind them on one
- * SSD is not followed by the next one's.
+ * To the end of the drive, within a line or not. Of stripes, whole lines: what is behind them on
+ * one SSD is not followed by the next one's.
  */
 uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
 			     const struct fth_gpu_array_options *o)

@@ -184,8 +184,8 @@ static void expect(struct client *me, uint32_t lane)
 }
 
 /*
- * The device answers nothing until the gate opens, which is longer than kernels wait, and than a stop
- * does: every lane gets -ETIME, and slots are not used again before the device has let go.
+ * The device answers nothing until the gate opens, which is longer than kernels wait, and than a
+ * stop does: every lane gets -ETIME, and slots are not used again before the device has let go.
  */
 static void test_stuck(void **state)
 {

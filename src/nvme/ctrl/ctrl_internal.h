@@ -304,7 +304,9 @@ unsigned fth_ctrl_service(struct ctrl_worker *w);
 void fth_ctrl_registers_init(struct fth_nvme_ctrl *ctrl);
 bool fth_ctrl_in_transition(const struct fth_nvme_ctrl *ctrl);
 
-/* test/ctrl_invariants.c: 0, or -EFAULT with a text that says what does not hold. Stops the world. */
+/*
+ * test/ctrl_invariants.c: 0, or -EFAULT with a text that says what does not hold. Stops the world.
+ */
 int fth_ctrl_check(struct fth_nvme_ctrl *ctrl);
 
 /* The status as it goes into a completion: with "do not retry" where retrying is no use. */

@@ -7,17 +7,18 @@
  *    commands have completed and none will follow, and in neither while it only waits. An error
  *    stops further commands of the request, not those already in flight.
  * 2. A command id is held from take until its completion was drained, and not longer:
- *    the thread that drains the queue pair delivers the completion to the channel that owns the command,
- *    and frees the id. No channel has to be reaped for another one to get an id.
- * 3. The resources of an arrived command belong to its channel: its place in the channel's pool, its
- *    bounce chunk, its request. The owner copies bounced data and issues further commands of the request,
- *    in its submit or reap. If the owner never reaps, only its own requests stall.
+ *    the thread that drains the queue pair delivers the completion to the channel that owns the
+ *    command, and frees the id. No channel has to be reaped for another one to get an id.
+ * 3. The resources of an arrived command belong to its channel: its place in the channel's pool,
+ *    its bounce chunk, its request. The owner copies bounced data and issues further commands of
+ *    the request, in its submit or reap. If the owner never reaps, only its own requests stall.
  * 4. A command is in one place: the pool; a flight (share->flights, under its id, from before put
  *    until delivery); or arrived (chan->arrived, or chan->mine). Its channel's thread moves it out
  *    of and into the pool; only the holder of the queue pair's drain_lock takes it from a flight.
  * 5. A command that timed out, of any channel, or a failed queue pair fails the whole
  *    controller, which disables it. Only then is the failure delivered to the commands in
- *    flight, by any thread that noticed it, and requests complete whose memory the controller may have accessed.
+ *    flight, by any thread that noticed it, and requests complete whose memory the controller may
+ *    have accessed.
  * 6. The controller is re-enabled only when no thread is between take and ring
  *    (share->issuing) and no id is held: commands of channels that are not reaped are delivered as
  *    failed, so they hold none.

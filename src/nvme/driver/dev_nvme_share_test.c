@@ -123,7 +123,9 @@ static void a_command_that_nobody_waits_for_times_out(void **state)
 	assert_int_equal(fth_dev_submit(chan, &r, 1), 1);
 	assert_int_equal(fth_dev_reap(chan, &done, 1, 1, SOON), 1);
 	assert_int_equal(flush.result, -ETIMEDOUT);
-	/* The other channel has not looked yet, and does not keep the controller from recovering. */
+	/*
+	 * The other channel has not looked yet, and does not keep the controller from recovering.
+	 */
 	assert_int_equal(fth_dev_submit(chan, &r, 1), 1);
 	assert_int_equal(fth_dev_reap(chan, &done, 1, 1, SOON), 1);
 	assert_int_equal(flush.result, 0);

@@ -3,8 +3,8 @@
  * Where new bytes go: first fit, in segments as long as can be.
  *
  * The free space of a device is what no entry uses, neither of the catalog nor of an object that is
- * not committed yet or being resized. It is computed anew each time: allocating is rare, and there is nothing on the
- * media, and nothing in memory, that could disagree with the extents.
+ * not committed yet or being resized. It is computed anew each time: allocating is rare, and there
+ * is nothing on the media, and nothing in memory, that could disagree with the extents.
  */
 #include "vol/open_object.h"
 

@@ -6,9 +6,9 @@
  * 1. An update writes the slot of each device that does not hold its newest catalog, and flushes.
  *    The other one stays as it is, so a torn write costs the update and nothing else.
  * 2. The catalog with the highest sequence on any device is the one that counts. An update is
- *    acknowledged when it is durable on `quorum` devices: so any count - quorum + 1 devices have one
- *    among them that knows it. A device that did not take it is `behind`, is noted as such in the
- *    next one, and is tried again then.
+ *    acknowledged when it is durable on `quorum` devices: so any count - quorum + 1 devices have
+ *    one among them that knows it. A device that did not take it is `behind`, is noted as such in
+ *    the next one, and is tried again then.
  * 3. If it is durable on fewer, it may yet be there after a restart. What would follow could then
  *    contradict it, so the volume fails until it is opened anew.
  * 4. Each catalog carries the digest of the one that it replaced. A device that is not behind
@@ -217,7 +217,9 @@ int vol_flush_member(struct fth_vol *vol, unsigned i)
 	int rc = fth_dev_flush(vol->members[i].dev, FTH_DEV_TIMEOUT);
 
 	if (rc < 0)
-		/* relaxed: a count; who must see it is ordered by vol->update or by its own flush */
+		/*
+		 * relaxed: a count; who must see it is ordered by vol->update or by its own flush
+		 */
 		fth_add_relaxed_dev32(&vol->members[i].flush_failures, 1);
 	return rc;
 }

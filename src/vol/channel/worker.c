@@ -15,7 +15,8 @@
  * Invariants
  * 1. worker->lock guards the worker's queues, the rings between it and channels, and bells. It is
  *    not held across I/O, and no other lock is taken while it is held.
- * 2. A channel is in the queue while its ring `asked` is not empty, an object while `repair_queued`.
+ * 2. A channel is in the queue while its ring `asked` is not empty, an object while
+ *    `repair_queued`.
  * 3. An answer is pushed, and the bell rung, under the lock: once a channel has taken its last
  *    answer the worker does not look at the channel any more.
  */

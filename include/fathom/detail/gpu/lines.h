@@ -3,16 +3,16 @@
  * Lines of a cache in GPU memory: what happens when a kernel's access finds its line missing, or
  * needs a reference. Device code only; kernels use fathom/gpu/array.h.
  *
- * Lanes of a warp that call together and want the same line are a group (BaM 7.2.1). Its leader acts
- * on the word for all of them: one reference, one fetch. All fetches of a warp are under way
+ * Lanes of a warp that call together and want the same line are a group (BaM 7.2.1). Its leader
+ * acts on the word for all of them: one reference, one fetch. All fetches of a warp are under way
  * together.
  *
  * A group that finds its line being fetched by another warp looks again, without a reference, until
  * the line is there. So a wait keeps no frame from anybody, and ends by the cache's timeout. If the
- * fetch fails, the groups that waited for it get its error (fathom/detail/hd/line.h); a group that comes
- * later starts another fetch. A lane performs its access as soon as its line is there, before it
- * waits for anything else; an owner even before it publishes the line: so each fetch brings its own
- * warp on, however small the cache.
+ * fetch fails, the groups that waited for it get its error (fathom/detail/hd/line.h); a group that
+ * comes later starts another fetch. A lane performs its access as soon as its line is there, before
+ * it waits for anything else; an owner even before it publishes the line: so each fetch brings its
+ * own warp on, however small the cache.
  */
 #ifndef FATHOM_GPU_LINES_H
 #define FATHOM_GPU_LINES_H

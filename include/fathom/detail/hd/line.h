@@ -4,8 +4,8 @@
  *
  * One 64-bit word holds everything about a line: its state, its reference count, its place. State
  * and reference count are those of Qureshi's BaM dissertation (6.4 and Table 6.1): they never
- * overlap, so one fetch-add that cannot fail takes a reference, and its result is the state that the
- * line was in.
+ * overlap, so one fetch-add that cannot fail takes a reference, and its result is the state that
+ * the line was in.
  *
  *	63..46  45..38    37     36    35..6  5..4   3     2     1    0
  *	count   version WRITING DIRTY  frame   0   AHEAD BUSY  VALID HOT
@@ -23,8 +23,8 @@
  *	version	 while VALID: the frame's generation; it differs each time the frame gets another
  *		 line, so that a reader without a reference notices a replacement.
  *		 Otherwise: the turn, a count of failed fetches
- *	HOT	 used since the replacement policy last examined it; set with a reference on a VALID line, and
- *		 cleared with it, so HOT implies VALID, and neither BUSY nor AHEAD
+ *	HOT	 used since the replacement policy last examined it; set with a reference on a VALID
+ *		line, and cleared with it, so HOT implies VALID, and neither BUSY nor AHEAD
  *	AHEAD	 prefetched: the first use does not make it HOT
  *
  * Unlike BaM's, a line is never "being evicted": since the word holds everything, one

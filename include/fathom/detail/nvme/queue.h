@@ -3,8 +3,8 @@
  * The parallel queue pair: one NVMe submission and completion ring used by any number of
  * threads, CPU or GPU, without a lock around it.
  *
- * It is derived from the queue of BaM (Qureshi, dissertation, ch. 5), with tickets, marks and a tail
- * that the holder of the lock moves over all ready entries. src/nvme/README.md lists the
+ * It is derived from the queue of BaM (Qureshi, dissertation, ch. 5), with tickets, marks and a
+ * tail that the holder of the lock moves over all ready entries. src/nvme/README.md lists the
  * differences. One command goes through
  *
  *	take	get a command id: the only step that waits for a full queue

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The queue pair of fathom/detail/nvme/queue.h for the lanes of a GPU warp that work together: the same
- * rings, the same state, the same invariants, fewer accesses.
+ * The queue pair of fathom/detail/nvme/queue.h for the lanes of a GPU warp that work together: the
+ * same rings, the same state, the same invariants, fewer accesses.
  *
  *	take	every lane looks at one word of the id bitmap; a word is taken from with one atomic
  *	put	one atomic add hands out the tickets of all lanes
