@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench: measurements against a peer, the program that `fathom bench` starts. bench/README.md
- * says how benchmarks behave.
+ * fathom-bench: measurements against a peer, the program that `fathom bench` starts.
+ * bench/README.md says how benchmarks behave.
  */
 #include "cli.h"
 #include "common/script.h"
@@ -9,8 +9,10 @@
 
 #include <string.h>
 
-/* One line per benchmark: its declaration here, its address in the table. Those of GPU threads are in a
- * table of their own. */
+/*
+ * One line per benchmark: its declaration here, its address in the table. Those of GPU threads are
+ * in a table of their own.
+ */
 extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_flat;
 extern const struct fth_command fth_bench_gups;

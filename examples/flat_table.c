@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flat_table URI UPDATES: a table of counters on a device, used by a plain pointer with a few MiB of memory.
+ * flat_table URI UPDATES: a table of counters on a device, used by a plain pointer with a few MiB
+ * of memory.
  *
  *	cc flat_table.c $(pkg-config --cflags --libs fathom) -o flat_table
  *	./flat_table 'file:/tmp/table?create=on&size=64M' 100000
  *
- * Shows that a program needs nothing but the pointer: half of the updates go to a hundredth of the table,
- * which moves to DRAM; the others are made where the pages are.
+ * Shows that a program needs nothing but the pointer: half of the updates go to a hundredth of the
+ * table, which moves to DRAM; the others are made where the pages are.
  */
 #include <fathom/base.h>
 #include <fathom/flat.h>

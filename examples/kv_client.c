@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kv_client SERVER...: many threads look up items in a cache of several servers, compute those that are
- * not there, and store them.
+ * kv_client SERVER...: many threads look up items in a cache of several servers, compute those that
+ * are not there, and store them.
  *
  *	cc kv_client.c $(pkg-config --cflags --libs fathom) -o kv_client
  *	fathom kv serve --listen 127.0.0.1:11311 & fathom kv serve --listen 127.0.0.1:11312 &
  *	./kv_client 127.0.0.1:11311 127.0.0.1:11312
  *
- * Shows one client that all threads share: it batches their requests, and chooses the server of a key with
- * ketama. While a server is away, its items are computed each time, and those of the others are not affected.
+ * Shows one client that all threads share: it batches their requests, and chooses the server of a
+ * key with ketama. While a server is away, its items are computed each time, and those of the
+ * others are not affected.
  */
 #include <fathom/base.h>
 #include <fathom/hd/wait.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kv_words URI WORD...: count the words of standard input in a key-value cache on flash, then say how often
- * each WORD has occurred, in this text and in all before it.
+ * kv_words URI WORD...: count the words of standard input in a key-value cache on flash, then say
+ * how often each WORD has occurred, in this text and in all before it.
  *
  *	cc kv_words.c $(pkg-config --cflags --libs fathom) -o kv_words
  *	./kv_words 'file:/tmp/words?create=on&size=64M' the and < README.md
  *
  * Shows a cache inside a program, without a server: counters that survive, and many operations in
- * flight. Which of the operations for one word comes first does not matter, as long as none is lost.
+ * flight. Which of the operations for one word comes first does not matter, as long as none is
+ * lost.
  */
 #include <fathom/base.h>
 #include <fathom/hd/wait.h>
@@ -37,8 +38,8 @@ struct counter {
 static int submit(struct counter *c, struct task *task, enum fth_kv_verb verb);
 
 /*
- * An increment found no item: then one is added with the value 1. Another task was faster with that: then
- * there is one to increment.
+ * An increment found no item: then one is added with the value 1. Another task was faster with
+ * that: then there is one to increment.
  */
 static int go_on(struct counter *c, struct task *task)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * nvme_window [DEVICE]: keep a log in the byte-addressable window of a device, such as the persistent
- * memory region of an NVMe drive, lose power in the middle of it, and show what survived.
+ * nvme_window [DEVICE]: keep a log in the byte-addressable window of a device, such as the
+ * persistent memory region of an NVMe drive, lose power in the middle of it, and show what
+ * survived.
  *
  *	cc nvme_window.c $(pkg-config --cflags --libs fathom) -o nvme_window
  *	./nvme_window "crash(softnvme(mem:16M)?pmr=64K)"

@@ -7,8 +7,9 @@
  *	kill -9 $!
  *	./pm_bank shm:bank 1000000
  *
- * Each transfer takes from one account, gives to another and counts itself, in one transaction. However often the program is killed, the next run goes
- * on where the last one was: in the end exactly TRANSFERS transfers were made, and no money was lost.
+ * Each transfer takes from one account, gives to another and counts itself, in one transaction.
+ * However often the program is killed, the next run goes on where the last one was: in the end
+ * exactly TRANSFERS transfers were made, and no money was lost.
  */
 #include <fathom/base.h>
 #include <fathom/pm.h>

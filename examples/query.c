@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * query DB: store a few orders and their lines, and ask how much each customer paid, in 4 MiB of memory.
+ * query DB: store a few orders and their lines, and ask how much each customer paid, in 4 MiB of
+ * memory.
  *
  *	cc query.c $(pkg-config --cflags --libs fathom) -o query
  *	./query /data/db
  *
- * DB is a directory, which is made if it does not exist, or a volume as 'vol(URI,...)'. Shows statements that change
- * a database, a query whose rows are read as values, its plan, and an error with its place.
+ * DB is a directory, which is made if it does not exist, or a volume as 'vol(URI,...)'. Shows
+ * statements that change a database, a query whose rows are read as values, its plan, and an error
+ * with its place.
  */
 #include <fathom/base.h>
 #include <fathom/query.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * table_scan DB FROM TO: store a million measurements in a table, and add up those of the days FROM to TO.
+ * table_scan DB FROM TO: store a million measurements in a table, and add up those of the days FROM
+ * to TO.
  *
  *	cc table_scan.c $(pkg-config --cflags --libs fathom) -o table_scan
  *	./table_scan /data/db 100 107
  *
- * DB is a directory, or a volume as 'vol(URI,...)'. Shows how rows are appended as columns, and that a scan
- * reads only the groups of rows whose smallest and largest value say that they may have something for it.
+ * DB is a directory, or a volume as 'vol(URI,...)'. Shows how rows are appended as columns, and
+ * that a scan reads only the groups of rows whose smallest and largest value say that they may have
+ * something for it.
  */
 #include <fathom/base.h>
 #include <fathom/table.h>

@@ -5,9 +5,9 @@
  * cache (fathom/kv.h) and SQL (fathom/query.h), and what they need: devices (fathom/dev.h), volumes
  * (fathom/vol.h), the cache (fathom/cache.h), errors, statistics, URIs and the version
  * (fathom/base.h). Of persistent memory it includes all: fathom/pm/log.h, fathom/pm/tx.h,
- * fathom/pm/checkpoint.h and fathom/pm/area.h. The other ways in have more headers in their folders,
- * fathom/kv/client.h for instance. Programs for GPUs include fathom/gpu.h and fathom/gpu/array.h as
- * well, and fathom/pm/gpu.h.
+ * fathom/pm/checkpoint.h and fathom/pm/area.h. The other ways in have more headers in their
+ * folders, fathom/kv/client.h for instance. Programs for GPUs include fathom/gpu.h and
+ * fathom/gpu/array.h as well, and fathom/pm/gpu.h.
  */
 #ifndef FATHOM_H
 #define FATHOM_H

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom demo: a script over the tool and its benchmarks (bench/demo), which fathom-bench starts. */
+/*
+ * fathom demo: a script over the tool and its benchmarks (bench/demo), which fathom-bench starts.
+ */
 #include "commands.h"
 
 #include <errno.h>

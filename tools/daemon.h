@@ -22,8 +22,8 @@ struct fth_daemon_sockets {
 };
 
 /*
- * The sockets of a list "A,B", or without one (NULL) those that systemd has bound for us (sd_listen_fds(3)). Begin with
- * zeroes. False after a message.
+ * The sockets of a list "A,B", or without one (NULL) those that systemd has bound for us
+ * (sd_listen_fds(3)). Begin with zeroes. False after a message.
  */
 bool fth_daemon_sockets(const char *list, struct fth_daemon_sockets *out);
 void fth_daemon_sockets_free(struct fth_daemon_sockets *sockets);

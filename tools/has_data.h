@@ -4,8 +4,8 @@
 #define FTH_TOOLS_HAS_DATA_H
 
 /*
- * Returns 0 if the first 64 KiB of a device are zeroes; -EMEDIUMTYPE if not, with a text that names `option`
- * as the way to overwrite it; or the error of the device.
+ * Returns 0 if the first 64 KiB of a device are zeroes; -EMEDIUMTYPE if not, with a text that names
+ * `option` as the way to overwrite it; or the error of the device.
  */
 int fth_tool_expect_blank(const char *uri, const char *option);
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver dev: our side of `fathom bench dev`. Fills a file with data that can be checked, prints a line of
- * JSON about it, and then does what the lines on standard input say, each with a line of JSON as its answer:
+ * fathom-bench driver dev: our side of `fathom bench dev`. Fills a file with data that can be
+ * checked, prints a line of JSON about it, and then does what the lines on standard input say, each
+ * with a line of JSON as its answer:
  *
  *	read DEPTH BATCH SECONDS	random reads, BATCH at most submitted and reaped at once: {"iops":N}
  *	write DEPTH BATCH SECONDS	random writes
  *	verify				read all blocks and check them: {"blocks":N}
  *
- * The first half of the file is ours, and always holds stamped blocks (stamp.h); the peer may read there. We write there
- * too; the peer writes to the second half, so that it leaves the stamps alone. A file that was made is removed at the end.
+ * The first half of the file is ours, and always holds stamped blocks (stamp.h); the peer may read
+ * there. We write there too; the peer writes to the second half, so that it leaves the stamps
+ * alone. A file that was made is removed at the end.
  */
 #include "app_options.h"
 #include "common/scratch.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom bench flat: programs with plain pointers into a region larger than its memory, against paging and against mmap. Mechanism
- * and medium are measured apart: patterns and graphs on a device of memory with emulated latencies, since a disk hides
- * every difference in mechanism; and the disk as it is. flat_rows.h lists the files.
+ * fathom bench flat: programs with plain pointers into a region larger than its memory, against
+ * paging and against mmap. Mechanism and medium are measured apart: patterns and graphs on a device
+ * of memory with emulated latencies, since a disk hides every difference in mechanism; and the disk
+ * as it is. flat_rows.h lists the files.
  */
 #include "app_options.h"
 #include "cli.h"
@@ -162,8 +163,8 @@ static double median_of(const struct flat_bench *b, const double values[FTH_ROUN
 }
 
 /*
- * Over the better peer: if the disk did nothing but read the pages that accesses miss, and write those that were changed, and
- * nothing else took time.
+ * Over the better peer: if the disk did nothing but read the pages that accesses miss, and write
+ * those that were changed, and nothing else took time.
  */
 static double possible_ratio(const struct flat_bench *b, const struct flat_row *row, double reads)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A file on the disk: a region, and the file mapped with MADV_RANDOM and without. Every run is a child in a memory cgroup
- * of the same size, and begins with nothing of the file in memory.
+ * A file on the disk: a region, and the file mapped with MADV_RANDOM and without. Every run is a
+ * child in a memory cgroup of the same size, and begins with nothing of the file in memory.
  *
- * A word holds 48 bits that follow from its number, and the updates that it got in the other 16. Every load checks the former;
- * at the end of a row the latter must sum up to the updates of all runs. A thread updates words of its own.
+ * A word holds 48 bits that follow from its number, and the updates that it got in the other 16.
+ * Every load checks the former; at the end of a row the latter must sum up to the updates of all
+ * runs. A thread updates words of its own.
  */
 #include "flat_rows.h"
 

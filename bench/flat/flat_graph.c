@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * graph_plain.c, which knows nothing of regions, on a Kronecker graph that lies in one together with everything known about the
- * vertices: our policy, FlatFlash's and always paging in, with the latencies of FlatFlash's Table 2. Results are
- * compared with those of the checks of fathom/graph.h, which share no code with it.
+ * graph_plain.c, which knows nothing of regions, on a Kronecker graph that lies in one together
+ * with everything known about the vertices: our policy, FlatFlash's and always paging in, with the
+ * latencies of FlatFlash's Table 2. Results are compared with those of the checks of
+ * fathom/graph.h, which share no code with it.
  */
 #include "flat_rows.h"
 #include "graph_plain.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random updates of pages that are in DRAM, in a region and in plain memory: a region must cost nothing then. */
+/*
+ * Random updates of pages that are in DRAM, in a region and in plain memory: a region must cost
+ * nothing then.
+ */
 #include "flat_rows.h"
 
 #include "cli.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Accesses by plain pointers to memory of which a part fits into DRAM: our policy, FlatFlash's, always paging in, and paging in by
- * the kernel's block path. The device is memory and the latencies of FlatFlash's Table 2 are emulated on all sides, since a
- * disk would hide every difference in mechanism. The last side takes in addition what flat_stack.c measured.
+ * Accesses by plain pointers to memory of which a part fits into DRAM: our policy, FlatFlash's,
+ * always paging in, and paging in by the kernel's block path. The device is memory and the
+ * latencies of FlatFlash's Table 2 are emulated on all sides, since a disk would hide every
+ * difference in mechanism. The last side takes in addition what flat_stack.c measured.
  */
 #include "flat_rows.h"
 
@@ -68,7 +69,9 @@ static uint64_t *word(const struct table *t, uint64_t i)
 	return &t->words[i * STRIDE];
 }
 
-/* Volatile: each access is one instruction, as in a program whose compiler knows nothing of them. */
+/*
+ * Volatile: each access is one instruction, as in a program whose compiler knows nothing of them.
+ */
 static void update(struct table *t, uint64_t i, uint64_t value)
 {
 	*(volatile uint64_t *)word(t, i) ^= value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Small changes that are durable one by one (FlatFlash, section 5.5): records of 96 bytes, and a journal of names. The
- * same code runs on
+ * Small changes that are durable one by one (FlatFlash, section 5.5): records of 96 bytes, and a
+ * journal of names. The same code runs on
  *
  *	window	a region whose log is in the window of a drive, with the latencies of FlatFlash's Table 2
  *	log	a region on the disk with a log and group commit

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the disk itself gives to threads that each wait for one page at a time, past the page cache, at random. A thread sleeps until its read
- * is complete (pread), or polls for it; or it polls, and some of the pages that it has read are written back, unchanged, without waiting for
- * that: what paging in has to do at least, if such a share of the pages that make room was changed. No way of paging that reads one page
- * per miss is faster, by more than what one way to wait is better than another.
+ * What the disk itself gives to threads that each wait for one page at a time, past the page cache,
+ * at random. A thread sleeps until its read is complete (pread), or polls for it; or it polls, and
+ * some of the pages that it has read are written back, unchanged, without waiting for that: what
+ * paging in has to do at least, if such a share of the pages that make room was changed. No way of
+ * paging that reads one page per miss is faster, by more than what one way to wait is better than
+ * another.
  */
 #include "flat_rows.h"
 

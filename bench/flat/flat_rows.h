@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of `fathom bench flat` share. Each group measures a few rows; a row has ours and up to three peers, and
- * as many runs of each as there are rounds.
+ * What the files of `fathom bench flat` share. Each group measures a few rows; a row has ours and
+ * up to three peers, and as many runs of each as there are rounds.
  *
  *	bench_flat.c	options, table, JSON
  *	flat_pattern.c	random and sequential accesses with the latencies of FlatFlash's Table 2
@@ -85,8 +85,9 @@ int flat_hot_rows(struct flat_bench *b);
 int flat_persist_rows(struct flat_bench *b);
 
 /*
- * Reads of pages at random by so many threads, for half as long as a run on the disk. Polled: threads look for their completion instead
- * of sleeping, and that share of the pages is written back.
+ * Reads of pages at random by so many threads, for half as long as a run on the disk. Polled:
+ * threads look for their completion instead of sleeping, and that share of the pages is written
+ * back.
  */
 struct fth_scratch;
 int flat_reads_measure(const struct flat_bench *b, const struct fth_scratch *scratch,
@@ -96,8 +97,9 @@ int flat_reads_measure(const struct flat_bench *b, const struct fth_scratch *scr
 uint64_t flat_cpu_ns(void);
 
 /*
- * CPU time that the kernel takes for a page fault that reads a page of a file by its block layer, less a fault of a page that
- * is in memory, and for writing a page back. -ENOTSUP if the folder is in memory.
+ * CPU time that the kernel takes for a page fault that reads a page of a file by its block layer,
+ * less a fault of a page that is in memory, and for writing a page back. -ENOTSUP if the folder is
+ * in memory.
  */
 int flat_stack_measure(struct flat_bench *b);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel's block path: page faults in a file that is mapped with MADV_RANDOM and not in memory, one page each, and the
- * write-back of pages that were changed. CPU time is counted, not the time that the disk takes.
+ * The kernel's block path: page faults in a file that is mapped with MADV_RANDOM and not in memory,
+ * one page each, and the write-back of pages that were changed. CPU time is counted, not the time
+ * that the disk takes.
  */
 #include "flat_rows.h"
 #include "common/scratch.h"

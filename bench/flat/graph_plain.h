@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* PageRank and connected components as a program has them whose graph fits into memory: one thread, plain pointers. */
+/*
+ * PageRank and connected components as a program has them whose graph fits into memory: one thread,
+ * plain pointers.
+ */
 #ifndef FTH_BENCH_GRAPH_PLAIN_H
 #define FTH_BENCH_GRAPH_PLAIN_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A library to preload: large private anonymous mappings of the program become shared mappings of a file. With an allocator that
- * gets its memory by mmap(), as jemalloc does, that is an allocator on a mapped file: a peer for `fathom flat run`, with its rule
- * for which memory goes to the disk. The environment says which file, and how it is advised.
+ * A library to preload: large private anonymous mappings of the program become shared mappings of a
+ * file. With an allocator that gets its memory by mmap(), as jemalloc does, that is an allocator on
+ * a mapped file: a peer for `fathom flat run`, with its rule for which memory goes to the disk. The
+ * environment says which file, and how it is advised.
  */
 #include "file_heap.h"
 
@@ -24,7 +25,10 @@ static struct {
 	bool opened, random;
 } heap;
 
-/* With the first large mapping: allocators may come before constructors of this library, and threads come later. */
+/*
+ * With the first large mapping: allocators may come before constructors of this library, and
+ * threads come later.
+ */
 static void open_heap(void)
 {
 	const char *path = getenv(FILE_HEAP_PATH);
@@ -78,8 +82,8 @@ __attribute__((visibility("default"))) void *mmap64(void *at, size_t length, int
 }
 
 /*
- * Memory that is given back is zero afterwards: in a file that is a hole. Elsewhere MADV_REMOVE is refused, and the kernel does as it
- * was told.
+ * Memory that is given back is zero afterwards: in a file that is a hole. Elsewhere MADV_REMOVE is
+ * refused, and the kernel does as it was told.
  */
 __attribute__((visibility("default"))) int madvise(void *at, size_t length, int advice)
 {

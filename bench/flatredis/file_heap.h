@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The environment by which bench_flatredis.py tells the library that it preloads into its peer what to do. */
+/*
+ * The environment by which bench_flatredis.py tells the library that it preloads into its peer what
+ * to do.
+ */
 #ifndef FTH_BENCH_FILE_HEAP_H
 #define FTH_BENCH_FILE_HEAP_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver redisload: the clients of `fathom bench flatredis` (redis_load.h). It remembers what was written, prints {} when
- * it is ready, and then does what the lines on standard input say, each with a line of JSON as its answer:
+ * fathom-bench driver redisload: the clients of `fathom bench flatredis` (redis_load.h). It
+ * remembers what was written, prints {} when it is ready, and then does what the lines on standard
+ * input say, each with a line of JSON as its answer:
  *
  *	fill			write all records: {}
  *	run b|d OPS SEED	a load: {"ops_per_s":...}

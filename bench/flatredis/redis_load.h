@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Loads like YCSB's (Cooper et al., SoCC 2010) for a redis-server, over a Unix socket. Every value that is read is checked: it is one
- * that was written to this key, and not older than the last write that had ended.
+ * Loads like YCSB's (Cooper et al., SoCC 2010) for a redis-server, over a Unix socket. Every value
+ * that is read is checked: it is one that was written to this key, and not older than the last
+ * write that had ended.
  */
 #ifndef FTH_BENCH_REDIS_LOAD_H
 #define FTH_BENCH_REDIS_LOAD_H

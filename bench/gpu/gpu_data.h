@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the benchmarks of GPU threads move, for CPU and GPU. Every word follows from its place on the
- * medium, so that data is checked where it is, at the cost of an instruction or two, and two words are
- * never the same.
+ * What the benchmarks of GPU threads move, for CPU and GPU. Every word follows from its place on
+ * the medium, so that data is checked where it is, at the cost of an instruction or two, and two
+ * words are never the same.
  */
 #ifndef FTH_BENCH_GPU_DATA_H
 #define FTH_BENCH_GPU_DATA_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Benchmarks of GPU threads. Each is a row of the table in workloads.c: a name, options, and a
- * function in a .cu file that measures. driver.c does the rest for all of them: it reads the options,
- * prints cases as they come, and ends with the line of JSON. setup.h has what the functions share.
+ * function in a .cu file that measures. driver.c does the rest for all of them: it reads the
+ * options, prints cases as they come, and ends with the line of JSON. setup.h has what the
+ * functions share.
  */
 #ifndef FTH_BENCH_GPU_DRIVER_H
 #define FTH_BENCH_GPU_DRIVER_H
@@ -56,13 +57,16 @@ struct gpu_settings {
 
 struct gpu_report;
 
-/* Open a case, and close it: it is printed then, as a row of a table or as a line of JSON (--sweep). */
+/*
+ * Open a case, and close it: it is printed then, as a row of a table or as a line of JSON
+ * (--sweep).
+ */
 void gpu_case(struct gpu_report *report);
 void gpu_case_end(struct gpu_report *report);
 
 /*
- * A value of the open case, or of the whole run if none is open. Keys are constants, texts are copied.
- * There is room for GPU_VALUES_MAX; what is more is left out.
+ * A value of the open case, or of the whole run if none is open. Keys are constants, texts are
+ * copied. There is room for GPU_VALUES_MAX; what is more is left out.
  */
 #define GPU_VALUES_MAX 8192
 void gpu_number(struct gpu_report *report, const char *key, double value);
@@ -89,7 +93,9 @@ typedef int gpu_run_function(const struct gpu_settings *s, struct gpu_setup *set
 gpu_run_function gpublock_run, gpucache_run, gpufile_run, gpugraph_run, gpupattern_run, gpupm_run,
 	gputaxi_run, gpuvector_run;
 
-/* Find a GPU, call `run`, and take down what it has left open. -EOPNOTSUPP where there is no GPU. */
+/*
+ * Find a GPU, call `run`, and take down what it has left open. -EOPNOTSUPP where there is no GPU.
+ */
 int gpu_run(gpu_run_function *run, const struct gpu_settings *s, struct gpu_report *report);
 
 /* Name the GPU in the report. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the benchmarks of GPU threads stand on: the GPU, pinned host memory as the medium of a drive,
- * GPU memory, streams, a clock, a drive, caches on it. Whatever is taken here is given back by
- * gpu_setup_close(), in the right order, however far a benchmark came: caches, then the drive, then
- * memory, since no memory can be freed while the controller of a drive runs.
+ * What the benchmarks of GPU threads stand on: the GPU, pinned host memory as the medium of a
+ * drive, GPU memory, streams, a clock, a drive, caches on it. Whatever is taken here is given back
+ * by gpu_setup_close(), in the right order, however far a benchmark came: caches, then the drive,
+ * then memory, since no memory can be freed while the controller of a drive runs.
  */
 #ifndef FTH_BENCH_GPU_RIG_H
 #define FTH_BENCH_GPU_RIG_H
@@ -62,8 +62,10 @@ struct gpu_setup {
 	} memory[GPU_MEMORY_MAX];
 };
 
-/* Zeroed before. A GPU, streams and events; -EOPNOTSUPP where there is none. All kernels are loaded:
- * that can not be done while a drive's controller runs. */
+/*
+ * Zeroed before. A GPU, streams and events; -EOPNOTSUPP where there is none. All kernels are
+ * loaded: that can not be done while a drive's controller runs.
+ */
 int gpu_setup_open(struct gpu_setup *setup);
 int gpu_setup_close(struct gpu_setup *setup);
 
@@ -84,8 +86,10 @@ template <typename T> static int gpu_setup_alloc_host(struct gpu_setup *setup, T
 	return gpu_setup_alloc_bytes(setup, (void **)at, count * sizeof(T), true);
 }
 
-/* A drive on the medium with so many queue pairs; `warps` of its controller for each, 0: its choice.
- * Take all memory before. */
+/*
+ * A drive on the medium with so many queue pairs; `warps` of its controller for each, 0: its
+ * choice. Take all memory before.
+ */
 int gpu_setup_drive(struct gpu_setup *setup, uint64_t queues, uint64_t warps);
 
 /* A cache on the drive. */
@@ -110,8 +114,8 @@ int gpu_setup_elapsed(struct gpu_setup *setup, double *seconds);
 int gpu_setup_finish(struct gpu_setup *setup);
 
 /*
- * `run` measures way 0, 1, ... in turn, as often as the settings say; medians of what it says. -EINTR
- * when the user wants it to end.
+ * `run` measures way 0, 1, ... in turn, as often as the settings say; medians of what it says.
+ * -EINTR when the user wants it to end.
  */
 int gpu_rounds(const struct gpu_settings *s, unsigned ways, double *medians,
 	       const std::function<int(unsigned way, unsigned round, double *value)> &run);
@@ -119,8 +123,10 @@ int gpu_rounds(const struct gpu_settings *s, unsigned ways, double *medians,
 /* The same of a call, by the clock of the CPU. */
 int gpu_timed(const std::function<int()> &call, double *seconds);
 
-/* Random blocks of 512 and of 4096 bytes a second that are read with no queue, with memory of its own,
- * which is given back. */
+/*
+ * Random blocks of 512 and of 4096 bytes a second that are read with no queue, with memory of its
+ * own, which is given back.
+ */
 int gpublock_limits(uint64_t medium, uint64_t data, double rates[2]);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `fathom bench gpublock`: GPU threads read and write random blocks through NVMe queue pairs in GPU
- * memory; a software controller on the same GPU moves them from and to host memory. Beside it, in the
- * same run: the same blocks moved with no queue, which is the limit, and one lock around a queue pair,
- * which is the peer. gpublock_kernels.h has the kernels.
+ * memory; a software controller on the same GPU moves them from and to host memory. Beside it, in
+ * the same run: the same blocks moved with no queue, which is the limit, and one lock around a
+ * queue pair, which is the peer. gpublock_kernels.h has the kernels.
  */
 #include "gpublock_kernels.h"
 #include "gpu_setup.h"
@@ -436,7 +436,9 @@ static int measure_limits(struct gpublock *b, struct gpu_report *report)
 	return rc;
 }
 
-/* Reads and writes of both sizes and commands that move nothing, or for figures small reads alone. */
+/*
+ * Reads and writes of both sizes and commands that move nothing, or for figures small reads alone.
+ */
 static int measure_ours(struct gpublock *b, struct gpu_report *report)
 {
 	int kinds = b->s->sweep ? 1 : 5, rc = 0;

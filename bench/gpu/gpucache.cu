@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `fathom bench gpucache`: arrays seen through a cache in GPU memory. Hot lines against plain GPU
- * memory, cold ones against random blocks that are copied with no cache and no queue, in the same run.
- * gpucache_kernels.h has the kernels.
+ * memory, cold ones against random blocks that are copied with no cache and no queue, in the same
+ * run. gpucache_kernels.h has the kernels.
  */
 #include "gpucache_kernels.h"
 #include "gpu_setup.h"

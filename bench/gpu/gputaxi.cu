@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `fathom bench gputaxi`: the queries Q0 to Q5 over taxi trips in pinned host memory, each answered four
- * ways: through caches; with whole columns moved to the GPU; with whole columns that the CPU copies
- * into pinned memory first, as one does who reads them from files; and straight from host memory.
+ * `fathom bench gputaxi`: the queries Q0 to Q5 over taxi trips in pinned host memory, each answered
+ * four ways: through caches; with whole columns moved to the GPU; with whole columns that the CPU
+ * copies into pinned memory first, as one does who reads them from files; and straight from host
+ * memory.
  */
 #include "gpu_setup.h"
 
@@ -278,8 +279,8 @@ static int run_cell(struct gputaxi *b, unsigned bound, unsigned q, struct cell *
 
 /*
  * How many times faster it could be if both moved their bytes at the same rate, and with the rates
- * that the bus gave: loads by the GPU's threads are slower than its copy engine. Of the same bounds,
- * Q0 by zero copy says the one, Q0 by whole columns the other: `scan`.
+ * that the bus gave: loads by the GPU's threads are slower than its copy engine. Of the same
+ * bounds, Q0 by zero copy says the one, Q0 by whole columns the other: `scan`.
  */
 static void tell(const struct gputaxi *b, struct gpu_report *report, unsigned bound, unsigned q,
 		 const struct cell *c, const struct cell *scan)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver graph: one run of one side of `fathom bench graph`, whose result is a line of JSON. Siblings:
- * graph_peer.c has the algorithms of the peer, graph_digest.c makes the results comparable.
+ * fathom-bench driver graph: one run of one side of `fathom bench graph`, whose result is a line of
+ * JSON. Siblings: graph_peer.c has the algorithms of the peer, graph_digest.c makes the results
+ * comparable.
  */
 #include "graph_digest.h"
 #include "graph_peer.h"

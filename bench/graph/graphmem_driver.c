@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver graphmem: our side of `fathom bench graphmem`. Runs an algorithm with everything in the cache (hot) and
- * with a cache of a quarter of the edges, in turns, and prints what the rounds took as a line of JSON. The results of a
- * first run of each, which also fills the caches, are verified.
+ * fathom-bench driver graphmem: our side of `fathom bench graphmem`. Runs an algorithm with
+ * everything in the cache (hot) and with a cache of a quarter of the edges, in turns, and prints
+ * what the rounds took as a line of JSON. The results of a first run of each, which also fills the
+ * caches, are verified.
  */
 #include "app_options.h"
 #include "common/median.h"

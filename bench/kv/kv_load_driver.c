@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver kvload: the load generator of `fathom bench kv` for one server (kv_load.h). It remembers which versions of
- * its items the server has acknowledged, prints {} when it is ready, and then does what the lines on standard input say, each with a
- * line of JSON as its answer:
+ * fathom-bench driver kvload: the load generator of `fathom bench kv` for one server (kv_load.h).
+ * It remembers which versions of its items the server has acknowledged, prints {} when it is ready,
+ * and then does what the lines on standard input say, each with a line of JSON as its answer:
  *
  *	fill BATCH RATE		set every key once, BATCH at a time, at most RATE in a second; 0: any
  *	sweep BATCH		get every key once

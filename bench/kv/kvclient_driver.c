@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver kvclient: `fathom bench kvclient` on one server, which runs. Many threads get random keys. Ours: they share one
- * client, which batches their requests over a few connections. The peer: each has a connection of its own and one request in
- * flight. Prints the gets in a second of each round as a line of JSON.
+ * fathom-bench driver kvclient: `fathom bench kvclient` on one server, which runs. Many threads get
+ * random keys. Ours: they share one client, which batches their requests over a few connections.
+ * The peer: each has a connection of its own and one request in flight. Prints the gets in a second
+ * of each round as a line of JSON.
  */
 #include "common/rounds.h"
 

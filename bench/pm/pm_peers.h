@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libpmemlog and libpmemobj (PMDK 1.12), loaded when they are needed. With PMEM_IS_PMEM_FORCE they write the processor's caches back on
- * any file, as pmem:PATH?force=1 does.
+ * libpmemlog and libpmemobj (PMDK 1.12), loaded when they are needed. With PMEM_IS_PMEM_FORCE they
+ * write the processor's caches back on any file, as pmem:PATH?force=1 does.
  */
 #ifndef FTH_BENCH_PM_PEERS_H
 #define FTH_BENCH_PM_PEERS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom bench queue: one NVMe queue pair under 1 to 64 threads, ours and one lock around everything, with
- * the same software controller on the same memory. Each thread reads a random block, waits for it,
- * checks every word of it, and goes on.
+ * fathom bench queue: one NVMe queue pair under 1 to 64 threads, ours and one lock around
+ * everything, with the same software controller on the same memory. Each thread reads a random
+ * block, waits for it, checks every word of it, and goes on.
  */
 #include "queue_design.h"
 #include "common/report.h"

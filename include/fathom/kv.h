@@ -231,8 +231,10 @@ struct fth_kv_op {
 	uint64_t private_[24]; /* used by the cache from submit to release */
 };
 
-/* Open a worker. Any thread. The caller closes it before the cache. Returns 0, -ENOMEM, -EMFILE or the
- * error of the device. */
+/*
+ * Open a worker. Any thread. The caller closes it before the cache. Returns 0, -ENOMEM, -EMFILE or
+ * the error of the device.
+ */
 int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out);
 /*
  * Close a worker. Waits for the operations in flight, each until its timeout at most, and drops
@@ -273,9 +275,11 @@ int fth_kv_worker_fd(struct fth_kv_worker *worker);
  */
 void fth_kv_release(struct fth_kv_worker *worker, struct fth_kv_op *op);
 
-/* Submit an operation and wait for it; nothing else may be in flight on this worker. Returns
- * op->result, or -ETIMEDOUT at the deadline: the operation is then still in flight, and fth_kv_reap()
- * will return it. */
+/*
+ * Submit an operation and wait for it; nothing else may be in flight on this worker. Returns
+ * op->result, or -ETIMEDOUT at the deadline: the operation is then still in flight, and
+ * fth_kv_reap() will return it.
+ */
 int fth_kv_do(struct fth_kv_worker *worker, struct fth_kv_op *op, uint64_t deadline);
 
 /* ---- statistics ---- */

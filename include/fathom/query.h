@@ -25,17 +25,18 @@
  *	fth_query_free(query);
  *	fth_query_close(db);
  *
- * Statements: SELECT, EXPLAIN and EXPLAIN ANALYZE of it, CREATE TABLE, DROP TABLE, CREATE [OR REPLACE] VIEW, DROP
- * VIEW, INSERT, and COPY ... FROM a file. Each runs by itself and is atomic. PRIMARY KEY, UNIQUE and REFERENCES are
- * accepted and not enforced.
+ * Statements: SELECT, EXPLAIN and EXPLAIN ANALYZE of it, CREATE TABLE, DROP TABLE, CREATE [OR
+ * REPLACE] VIEW, DROP VIEW, INSERT, and COPY ... FROM a file. Each runs by itself and is atomic.
+ * PRIMARY KEY, UNIQUE and REFERENCES are accepted and not enforced.
  *
- * The budget bounds what the queries of a database allocate: page buffers, metadata of tables, intermediate
- * results and parsed statements, of all queries together. Outside of it are the memory of threads, that of
- * PostgreSQL's grammar while it parses, and that of INSERT and COPY for encoding rows. What does not fit
- * goes to temporary files. A query that runs out of memory before rows went to the caller starts again with shorter tasks, one
- * thread and more temporary files. A query whose smallest form does not fit is refused with -ENOMEM before it starts; the
- * error text says how much memory it needs. In less than 8 MiB, or beside other queries that use the budget, a query can also
- * fail with -ENOMEM while it runs.
+ * The budget bounds what the queries of a database allocate: page buffers, metadata of tables,
+ * intermediate results and parsed statements, of all queries together. Outside of it are the memory
+ * of threads, that of PostgreSQL's grammar while it parses, and that of INSERT and COPY for
+ * encoding rows. What does not fit goes to temporary files. A query that runs out of memory before
+ * rows went to the caller starts again with shorter tasks, one thread and more temporary files. A
+ * query whose smallest form does not fit is refused with -ENOMEM before it starts; the error text
+ * says how much memory it needs. In less than 8 MiB, or beside other queries that use the budget, a
+ * query can also fail with -ENOMEM while it runs.
  *
  * Views are rows of the table fathom_views. Names that begin with "fathom_" are reserved.
  */
@@ -67,14 +68,16 @@ struct fth_query_options {
 	bool create;	  /* make the directory if it does not exist */
 	bool readonly;	  /* permission to read is enough */
 	/*
-	 * A storage daemon (fathom/query/storage.h) that owns the tables: unix:PATH or HOST:PORT. Queries are planned
-	 * here and run there as far as its budget goes; the rest runs here. Tables cannot be changed.
+	 * A storage daemon (fathom/query/storage.h) that owns the tables: unix:PATH or HOST:PORT.
+	 * Queries are planned here and run there as far as its budget goes; the rest runs here.
+	 * Tables cannot be changed.
 	 */
 	const char *storage;
 	bool plain; /* with storage: run everything here, and read columns over the wire */
 	/*
-	 * A directory for temporary files. The default is that of the database if it can be written, else $TMPDIR or
-	 * /tmp. The files have no names: their space is free when the statement ends, also if the process is killed.
+	 * A directory for temporary files. The default is that of the database if it can be
+	 * written, else $TMPDIR or /tmp. The files have no names: their space is free when the
+	 * statement ends, also if the process is killed.
 	 */
 	const char *scratch;
 	uint64_t
@@ -87,10 +90,10 @@ struct fth_query_options {
 	}
 
 /*
- * Open a database: a path of a directory, or a volume as "vol(URI,URI,...)"; with options->storage it is ignored and
- * may be NULL. options NULL: the defaults. Blocks.
- * Returns 0 or a negative errno: -EINVAL for invalid options, else that of fth_table_db_open(). *out is NULL
- * then. The database can be used by any number of threads, each with a query of its own.
+ * Open a database: a path of a directory, or a volume as "vol(URI,URI,...)"; with options->storage
+ * it is ignored and may be NULL. options NULL: the defaults. Blocks. Returns 0 or a negative errno:
+ * -EINVAL for invalid options, else that of fth_table_db_open(). *out is NULL then. The database
+ * can be used by any number of threads, each with a query of its own.
  */
 int fth_query_open(const char *where, const struct fth_query_options *options,
 		   struct fth_query_db **out);
@@ -102,8 +105,8 @@ void fth_query_close(struct fth_query_db *db);
 struct fth_table_db *fth_query_tables(struct fth_query_db *db);
 
 /*
- * Call visit with name and text of each view, in the order of names. Stops when visit returns non-zero, and
- * returns that. Blocks. Otherwise returns 0 or a negative errno.
+ * Call visit with name and text of each view, in the order of names. Stops when visit returns
+ * non-zero, and returns that. Blocks. Otherwise returns 0 or a negative errno.
  */
 int fth_query_views(struct fth_query_db *db,
 		    int (*visit)(const char *name, const char *text, void *user), void *user);
@@ -115,20 +118,21 @@ int fth_query_new(struct fth_query_db *db, struct fth_query **out);
 void fth_query_free(struct fth_query *query); /* accepts NULL */
 
 /*
- * Run one statement; sql is a C string in UTF-8, with or without a semicolon. `rows` gets the result of SELECT and
- * EXPLAIN in batches: first an empty batch, which has the columns, then those with rows, in order if the
- * statement has ORDER BY; calls come from threads of the query, one at a time. A
- * negative errno from `rows` ends the statement, and fth_query_run() returns it. rows may be NULL. Blocks; needs 1 MiB of stack. Returns 0 or a
- * negative errno, with a text that has the position: -EINVAL for a wrong statement or value, -EOPNOTSUPP for an
- * unsupported one, -ENOMEM if it does not fit the budget, -ENOSPC if there is no space left for temporary files,
- * -ECANCELED, or an error of the storage.
+ * Run one statement; sql is a C string in UTF-8, with or without a semicolon. `rows` gets the
+ * result of SELECT and EXPLAIN in batches: first an empty batch, which has the columns, then those
+ * with rows, in order if the statement has ORDER BY; calls come from threads of the query, one at a
+ * time. A negative errno from `rows` ends the statement, and fth_query_run() returns it. rows may
+ * be NULL. Blocks; needs 1 MiB of stack. Returns 0 or a negative errno, with a text that has the
+ * position: -EINVAL for a wrong statement or value, -EOPNOTSUPP for an unsupported one, -ENOMEM if
+ * it does not fit the budget, -ENOSPC if there is no space left for temporary files, -ECANCELED, or
+ * an error of the storage.
  */
 int fth_query_run(struct fth_query *query, const char *sql,
 		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
 
 /*
- * Cancel the running statement, which then returns -ECANCELED; does nothing if none is running. May be called from any
- * thread and from signal handlers. Does not wait for the statement to end.
+ * Cancel the running statement, which then returns -ECANCELED; does nothing if none is running. May
+ * be called from any thread and from signal handlers. Does not wait for the statement to end.
  */
 void fth_query_cancel(struct fth_query *query);
 
@@ -164,8 +168,9 @@ struct fth_query_report {
 const struct fth_query_report *fth_query_report(const struct fth_query *query);
 
 /*
- * The next statement of a script: sets *begin and *length to its bytes, starting the search at offset `from`.
- * Returns the offset behind its semicolon, or 0 if only blanks and comments are left.
+ * The next statement of a script: sets *begin and *length to its bytes, starting the search at
+ * offset `from`. Returns the offset behind its semicolon, or 0 if only blanks and comments are
+ * left.
  */
 size_t fth_query_split(const char *script, size_t from, size_t *begin, size_t *length);
 
@@ -179,8 +184,8 @@ struct fth_query_column {
 };
 
 /*
- * A batch is valid until the callback that got it returns. Rows and columns count from 0 and must be inside. None
- * of these functions fails, blocks or allocates.
+ * A batch is valid until the callback that got it returns. Rows and columns count from 0 and must
+ * be inside. None of these functions fails, blocks or allocates.
  */
 unsigned fth_query_columns(const struct fth_query_batch *batch);
 const struct fth_query_column *fth_query_column(const struct fth_query_batch *batch,
@@ -189,9 +194,9 @@ unsigned fth_query_rows(const struct fth_query_batch *batch);
 bool fth_query_null(const struct fth_query_batch *batch, unsigned row, unsigned column);
 
 /*
- * A value that is not null: bool (0 or 1), int32, int64, date (days since 1970-01-01) and decimal (value * 10^scale)
- * as integers, of which fth_query_int() gives the low 64 bits; double; the bytes of char, without
- * trailing blanks, and varchar, which are not terminated.
+ * A value that is not null: bool (0 or 1), int32, int64, date (days since 1970-01-01) and decimal
+ * (value * 10^scale) as integers, of which fth_query_int() gives the low 64 bits; double; the bytes
+ * of char, without trailing blanks, and varchar, which are not terminated.
  */
 int64_t fth_query_int(const struct fth_query_batch *batch, unsigned row, unsigned column);
 struct fth_table_wide fth_query_wide(const struct fth_query_batch *batch, unsigned row,
@@ -204,8 +209,8 @@ const char *fth_query_string(const struct fth_query_batch *batch, unsigned row, 
 #define FTH_QUERY_TEXT_MAX 64
 
 /*
- * Any value as text, as PostgreSQL writes it (booleans as t and f); null is empty. Writes at most size bytes, a
- * terminator included, and returns the length of the whole text.
+ * Any value as text, as PostgreSQL writes it (booleans as t and f); null is empty. Writes at most
+ * size bytes, a terminator included, and returns the length of the whole text.
  */
 size_t fth_query_text(const struct fth_query_batch *batch, unsigned row, unsigned column, char *to,
 		      size_t size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flat_run_fork TOPIC [MIB]: children of fork() under `fathom flat run`, or without it. Each child has the memory as of the fork: it checks every word of
- * it, while its parent changes all of it. Prints "ok".
+ * flat_run_fork TOPIC [MIB]: children of fork() under `fathom flat run`, or without it. Each child
+ * has the memory as of the fork: it checks every word of it, while its parent changes all of it.
+ * Prints "ok".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -170,7 +171,10 @@ static void grandchild(void)
 	CHECK(has(2));
 }
 
-/* The parent ends first; the grandchild too. What is left says so through a pipe that the caller of this program reads. */
+/*
+ * The parent ends first; the grandchild too. What is left says so through a pipe that the caller of
+ * this program reads.
+ */
 static void orphan(void)
 {
 	pid_t pid;
@@ -338,7 +342,9 @@ static void kills(void)
 	}
 }
 
-/* The process becomes another program, with a region of its own, while its child has the old one. */
+/*
+ * The process becomes another program, with a region of its own, while its child has the old one.
+ */
 static void becomes(char **argv)
 {
 	char name[] = "reads";
@@ -387,8 +393,8 @@ static void full(void)
 }
 
 /*
- * Two instructions whose copies have the same place in the table of emul/copy.c, one used by the parent and the other by the child: each
- * executes its own.
+ * Two instructions whose copies have the same place in the table of emul/copy.c, one used by the
+ * parent and the other by the child: each executes its own.
  */
 static unsigned copy_slot(const uint8_t *at)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flat_run_hard TOPIC: as flat_run_program, with many threads at once: calls that wait, vectors with many parts, memory that is protected
- * while others use it, signals that are sent; and with uses of memory that are rare: stacks, copies by process_vm_readv(). It prints "ok" if all was
- * as it should be.
+ * flat_run_hard TOPIC: as flat_run_program, with many threads at once: calls that wait, vectors
+ * with many parts, memory that is protected while others use it, signals that are sent; and with
+ * uses of memory that are rare: stacks, copies by process_vm_readv(). It prints "ok" if all was as
+ * it should be.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -531,8 +532,8 @@ static pthread_t target;
 static int target_stop;
 
 /*
- * The kernel keeps one SIGBUS at a time for a thread: what is sent at the very moment of a fault may be merged with that. So it is sent
- * until it arrives; SIGSEGV once.
+ * The kernel keeps one SIGBUS at a time for a thread: what is sent at the very moment of a fault
+ * may be merged with that. So it is sent until it arrives; SIGSEGV once.
  */
 static void send_one(int i)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flat_run_maps TOPIC: as flat_run_program, with mappings that move, and others that come to lie where memory of the region was. It prints
- * "ok" if all was as it should be.
+ * flat_run_maps TOPIC: as flat_run_program, with mappings that move, and others that come to lie
+ * where memory of the region was. It prints "ok" if all was as it should be.
  */
 #include <setjmp.h>
 #include <signal.h>

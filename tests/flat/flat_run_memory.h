@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of a program that has far more of it than it may have in DRAM; for the programs of flat_run_test.py. */
+/*
+ * Memory of a program that has far more of it than it may have in DRAM; for the programs of
+ * flat_run_test.py.
+ */
 #ifndef FATHOM_TESTS_FLAT_RUN_MEMORY_H
 #define FATHOM_TESTS_FLAT_RUN_MEMORY_H
 
@@ -22,7 +25,10 @@
 		}                                                                                 \
 	} while (0)
 
-/* Far more than the memory that it may have. Each page is used once, so that it is not in memory when it is. */
+/*
+ * Far more than the memory that it may have. Each page is used once, so that it is not in memory
+ * when it is.
+ */
 static uint8_t *heap;
 static size_t next_page;
 

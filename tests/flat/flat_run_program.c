@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flat_run_program TOPIC: an ordinary program that knows nothing of Fathom, for flat_run_test.py. It uses memory in ways that are hard
- * for whoever moves that memory about: system calls on pages that were not used for long, signals, threads, children. It
- * prints "ok" if all was as it should be.
+ * flat_run_program TOPIC: an ordinary program that knows nothing of Fathom, for flat_run_test.py.
+ * It uses memory in ways that are hard for whoever moves that memory about: system calls on pages
+ * that were not used for long, signals, threads, children. It prints "ok" if all was as it should
+ * be.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -321,7 +322,9 @@ static void threads(void)
 		CHECK(result == (void *)(i + 1));
 	}
 	CHECK(*shared_count == 3 * THREADS);
-	/* a thread that waits in a system call can be cancelled, whether its buffer is cold or not */
+	/*
+	 * a thread that waits in a system call can be cancelled, whether its buffer is cold or not
+	 */
 	for (int i = 0; i < 2; i++) {
 		CHECK(pthread_create(&ids[0], NULL, sleep_in_read, i ? cold(100) : malloc(100)) ==
 		      0);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log of persistent ranges. A region was made with a few records in its log that are not in place. The input is a list of
- * changes to the log, on blocks. What must hold, whatever was changed:
+ * The log of persistent ranges. A region was made with a few records in its log that are not in
+ * place. The input is a list of changes to the log, on blocks. What must hold, whatever was
+ * changed:
  *
  *	- opening the region, with and without its log, never crashes, and an error comes with a text;
  *	- the region is not changed by opening that fails;
  *	- unless checks were made to hold again, each record is in place as it was, or not at all, and if one is not, none behind it is;
  *	- a second opening changes nothing, unless headers were forged.
  *
- * First byte: bit 0, make checks of headers hold again; bit 1, those of records. Then changes: where (1 byte: 0 headers, else records),
- * offset (2 bytes), how (1 byte: set, xor, add, or a 64-bit edge value), value (1 byte).
+ * First byte: bit 0, make checks of headers hold again; bit 1, those of records. Then changes:
+ * where (1 byte: 0 headers, else records), offset (2 bytes), how (1 byte: set, xor, add, or a
+ * 64-bit edge value), value (1 byte).
  */
 #include "fuzz_input.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The layout of a key-value cache on a device. The input is a list of changes to the image of a small
- * cache, one that was closed or one that lost its power. What must hold, whatever was changed:
+ * The layout of a key-value cache on a device. The input is a list of changes to the image of a
+ * small cache, one that was closed or one that lost its power. What must hold, whatever was
+ * changed:
  *
  *	- opening comes to an end, without a crash, and an error comes with a text;
  *	- unless checksums of records were made to hold again, a value is one that was stored under
@@ -10,9 +11,9 @@
  *	  the items that the cache finds after it is opened;
  *	- a cache that opens can be used: items can be stored and read, and it closes.
  *
- * First byte: bit 0, the image after a power loss; then which checksums are made to hold again: bit 1
- * superblocks, bit 2 the index, bit 3 headers of chunks, bit 4 records. Then changes: where (1 byte),
- * offset (3 bytes), how (1 byte: set, xor, add, or a 64-bit edge value), value (1 byte).
+ * First byte: bit 0, the image after a power loss; then which checksums are made to hold again: bit
+ * 1 superblocks, bit 2 the index, bit 3 headers of chunks, bit 4 records. Then changes: where (1
+ * byte), offset (3 bytes), how (1 byte: set, xor, add, or a 64-bit edge value), value (1 byte).
  */
 #include "fuzz_input.h"
 

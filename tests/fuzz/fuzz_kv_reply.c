@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a hostile server may answer to the client: each request is completed once at most, with a value
- * of its own key, and nothing outside the bytes that came is read. The first byte of the input says
- * how many requests are given up, the second one in what pieces the rest comes.
+ * What a hostile server may answer to the client: each request is completed once at most, with a
+ * value of its own key, and nothing outside the bytes that came is read. The first byte of the
+ * input says how many requests are given up, the second one in what pieces the rest comes.
  */
 #include "kv/client/flight.h"
 

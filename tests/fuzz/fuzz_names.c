@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal of names. The input is a list of changes to a journal with a few creates, renames and removes in it. What must hold,
- * whatever was changed:
+ * The journal of names. The input is a list of changes to a journal with a few creates, renames and
+ * removes in it. What must hold, whatever was changed:
  *
  *	- opening ends without a crash, and an error comes with a text;
  *	- unless checks were made to hold again, the names are those after some operation, and no others;
  *	- likewise, a journal that opens takes operations, and opens again with the same names.
  *
- * First byte: bit 0, make checks of headers hold again; bit 1, those of entries. Then changes: where (1 byte: 0 headers, 1 and 2 the
- * halves), offset (2 bytes), how (1 byte: set, xor, add, or a 64-bit edge value), value (1 byte).
+ * First byte: bit 0, make checks of headers hold again; bit 1, those of entries. Then changes:
+ * where (1 byte: 0 headers, 1 and 2 the halves), offset (2 bytes), how (1 byte: set, xor, add, or a
+ * 64-bit edge value), value (1 byte).
  */
 #include "fuzz_input.h"
 

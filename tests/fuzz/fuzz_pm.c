@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Persistent memory with two logs, checkpoints and an open transaction in it. The input is a list of changes to its image. What must
- * hold, whatever was changed:
+ * Persistent memory with two logs, checkpoints and an open transaction in it. The input is a list
+ * of changes to its image. What must hold, whatever was changed:
  *
  *	- mapping and looking at it changes nothing, comes to an end without a crash, and an error comes with a text;
  *	- a checkpoint that restores is one that was saved, and an entry that is read was inserted, unless checks were made to
  *	  hold again;
  *	- recovery of transactions ends, stays inside of the memory, and finds nothing to do the second time.
  *
- * First byte: which checks are made to hold again: bit 0 the header of the memory, bit 1 headers of areas, bit 2 records of checkpoints,
- * bit 3 the first entry of the transaction. Then changes: which part (1 byte), offset (2 bytes), how (1 byte: set, xor, add, or a
- * 64-bit edge value), value (1 byte).
+ * First byte: which checks are made to hold again: bit 0 the header of the memory, bit 1 headers of
+ * areas, bit 2 records of checkpoints, bit 3 the first entry of the transaction. Then changes:
+ * which part (1 byte), offset (2 bytes), how (1 byte: set, xor, add, or a 64-bit edge value), value
+ * (1 byte).
  */
 #include "fuzz_input.h"
 
@@ -266,7 +267,10 @@ static void recover(struct fth_pm *pm)
 	if (fth_pm_tx_open(pm, TX_AT, &tx) < 0)
 		return;
 	fth_pm_tx_close(tx);
-	/* An entry may lie about its place and undo the log itself; whatever it did, there is an end. */
+	/*
+	 * An entry may lie about its place and undo the log itself; whatever it did, there is an
+	 * end.
+	 */
 	if (fth_pm_tx_open(pm, TX_AT, &tx) == 0)
 		fth_pm_tx_close(tx);
 }

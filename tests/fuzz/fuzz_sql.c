@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SQL text: whatever it says, compiling ends with a tree whose invariants hold or with an error that has a
- * text. Seeds: statements over the tables below.
+ * SQL text: whatever it says, compiling ends with a tree whose invariants hold or with an error
+ * that has a text. Seeds: statements over the tables below.
  */
 #include "query/sql/sql_arena.h"
 #include "query/sql/sql.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of the storage protocol from the other side: headers are accepted or refused, and rows of a frame are damaged or
- * inside it and in the ranges of their slots.
+ * Frames of the storage protocol from the other side: headers are accepted or refused, and rows of
+ * a frame are damaged or inside it and in the ranges of their slots.
  *
  * Input: a header, then the payload of a frame with rows of five columns.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Changes to the chunks of a table, with checksums that are right all the same: opening a page refuses them, or
- * everything that decodes it stays inside the image.
+ * Changes to the chunks of a table, with checksums that are right all the same: opening a page
+ * refuses them, or everything that decodes it stays inside the image.
  *
  * Input: a byte that picks the column, then groups of 3 bytes: place (two bytes) and value.
  */
@@ -71,7 +71,9 @@ static void append(void)
 	fth_table_writer_close(writer);
 }
 
-/* Column f again, with few values: the dictionary of the column is off, so the chunk has its own. */
+/*
+ * Column f again, with few values: the dictionary of the column is off, so the chunk has its own.
+ */
 static void append_local(void)
 {
 	static int64_t zeroes[ROWS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A text to be loaded. The first byte picks the layout, the rest is the text, whose first line may be a header. What is
- * parsed is inside its types: writing it fails nowhere.
+ * A text to be loaded. The first byte picks the layout, the rest is the text, whose first line may
+ * be a header. What is parsed is inside its types: writing it fails nowhere.
  */
 #include "table/text/parse.h"
 #include "table/write/writer.h"
@@ -18,7 +18,10 @@ static const char columns[] =
 	"a int not null, b decimal(9,2), c decimal(30,4), d date, e bool, f double, g char(5), "
 	"h varchar";
 
-/* The first line names the columns of the others. Returns where they begin; at the end if it is wrong. */
+/*
+ * The first line names the columns of the others. Returns where they begin; at the end if it is
+ * wrong.
+ */
 static char *take_header(struct parser *p, char *text, size_t length)
 {
 	uint32_t order[FTH_TABLE_COLUMNS_MAX], fields;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The text of Table Tasks: reading it ends with an error that has a text, or with tasks whose own text is read as
- * the same again. Small ones are run as well. Seeds: tasks over the tables below.
+ * The text of Table Tasks: reading it ends with an error that has a text, or with tasks whose own
+ * text is read as the same again. Small ones are run as well. Seeds: tasks over the tables below.
  */
 #include "fathom/base/error.h"
 #include "fathom/query/task.h"

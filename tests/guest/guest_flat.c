@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guest_flat run CUT DEVICE: make records durable one by one in a region whose log is in the persistent memory region of a
- * drive, and say how many are. At the CUTth the host is asked to cut the power; the program goes on until that happens.
+ * guest_flat run CUT DEVICE: make records durable one by one in a region whose log is in the
+ * persistent memory region of a drive, and say how many are. At the CUTth the host is asked to cut
+ * the power; the program goes on until that happens.
  *
- * guest_flat check ACKNOWLEDGED DEVICE: after that: all records up to ACKNOWLEDGED are there, and every record is whole.
+ * guest_flat check ACKNOWLEDGED DEVICE: after that: all records up to ACKNOWLEDGED are there, and
+ * every record is whole.
  */
 #include <fathom/base.h>
 #include <fathom/base/rng.h>

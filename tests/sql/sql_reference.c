@@ -2,8 +2,8 @@
 /*
  * sql_reference [--null TEXT] [--as-bound] < SCRIPT: answers SQL by the reference interpreter.
  *
- * Each statement is run in turn. Rows are printed as CSV without a header, failures as a line that begins
- * with "ERROR: ", and EXPLAIN prints the logical tree. Every table is in memory.
+ * Each statement is run in turn. Rows are printed as CSV without a header, failures as a line that
+ * begins with "ERROR: ", and EXPLAIN prints the logical tree. Every table is in memory.
  */
 #include "query/sql/test/reference_fixture.h"
 #include "query/sql/test/tree_fixture.h"

@@ -49,8 +49,9 @@ bool fth_cli_stopped(void)
 }
 
 /*
- * Commands put the name of what they work on before the text of an error, and the library often has it there
- * already: "a: a: No such file". Returns the message from its second name on, or all of it.
+ * Commands put the name of what they work on before the text of an error, and the library often has
+ * it there already: "a: a: No such file". Returns the message from its second name on, or all of
+ * it.
  */
 static const char *without_repetition(const char *message)
 {
@@ -215,7 +216,10 @@ static void catch_signals(void)
 	sigemptyset(&action.sa_mask);
 	for (unsigned i = 0; i < STOP_SIGNALS; i++)
 		sigaction(caught[i], &action, &originals[i]);
-	/* A reader that went away, or a file that may not grow, is an error of the write, so that files can be removed. */
+	/*
+	 * A reader that went away, or a file that may not grow, is an error of the write, so that
+	 * files can be removed.
+	 */
 	action.sa_handler = SIG_IGN;
 	action.sa_flags = 0;
 	for (unsigned i = STOP_SIGNALS; i < ALL_SIGNALS; i++)

@@ -100,7 +100,10 @@ struct fth_cli_usage {
 	const char *text;     /* a sentence or more, for --help */
 	const struct fth_cli_option *options;
 	int min_args, max_args; /* how many arguments beside options */
-	/* Commands that a first argument may name instead, as in `sql load`; ended by NULL. NULL: none. */
+	/*
+	 * Commands that a first argument may name instead, as in `sql load`; ended by NULL. NULL:
+	 * none.
+	 */
 	const struct fth_command *const *commands;
 };
 
@@ -135,9 +138,9 @@ const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
 const char *fth_cli_size(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
 
 /*
- * For a command that overwrites a device: refuse without `force`, and lock the device until the process
- * ends, so that no running server, volume or other command has it. Returns FTH_CLI_GO_ON, or the exit
- * status after a message.
+ * For a command that overwrites a device: refuse without `force`, and lock the device until the
+ * process ends, so that no running server, volume or other command has it. Returns FTH_CLI_GO_ON,
+ * or the exit status after a message.
  */
 int fth_cli_take_over(const char *uri, bool force);
 
@@ -150,17 +153,21 @@ const char *fth_cli_style(FILE *stream, enum fth_cli_style style);
 
 /* ---- stopping ---- */
 
-/* SIGINT, SIGTERM or SIGHUP was seen: finish what must be, return FTH_EXIT_INTERRUPTED. Any thread. */
+/*
+ * SIGINT, SIGTERM or SIGHUP was seen: finish what must be, return FTH_EXIT_INTERRUPTED. Any thread.
+ */
 bool fth_cli_stopped(void);
 
-/* Before another program takes the place of this one: signals are as they were when this one began. */
+/*
+ * Before another program takes the place of this one: signals are as they were when this one began.
+ */
 void fth_cli_restore_signals(void);
 
 /* ---- for main() ---- */
 
 /*
- * Take --json out of argv, catch the signals, and make sure that descriptors 0 to 2 are in use. Call
- * it before anything is opened. Returns the new argc.
+ * Take --json out of argv, catch the signals, and make sure that descriptors 0 to 2 are in use.
+ * Call it before anything is opened. Returns the new argc.
  */
 int fth_cli_start(int argc, char **argv);
 

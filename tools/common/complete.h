@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completion for shells: `fathom --complete WORD...` prints what the last word, which may be empty,
- * can become: names of commands and of options, a line each, with a tab and a description. It prints
- * nothing where a file or a value belongs. The scripts in contrib/completion call it.
+ * can become: names of commands and of options, a line each, with a tab and a description. It
+ * prints nothing where a file or a value belongs. The scripts in contrib/completion call it.
  *
- * The same tables are used as for running: the words before the last one select a command as ever, and
- * its fth_cli_dispatch() or fth_cli_parse() prints candidates instead of doing its work.
+ * The same tables are used as for running: the words before the last one select a command as ever,
+ * and its fth_cli_dispatch() or fth_cli_parse() prints candidates instead of doing its work.
  */
 #ifndef FTH_TOOLS_COMPLETE_H
 #define FTH_TOOLS_COMPLETE_H

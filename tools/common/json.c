@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Strings are taken to be UTF-8 and written through; only what JSON (RFC 8259, section 7) says
- * must be escaped is. Bytes that are no UTF-8 become U+FFFD, since file names and tables may hold any.
+ * Strings are taken to be UTF-8 and written through; only what JSON (RFC 8259, section 7) says must
+ * be escaped is. Bytes that are no UTF-8 become U+FFFD, since file names and tables may hold any.
  */
 #include "json.h"
 

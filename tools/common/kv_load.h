@@ -2,9 +2,9 @@
 /*
  * A load generator for servers that speak memcached's text protocol.
  *
- * Connections are spread over threads, each with one epoll set, and have one request in flight. Every
- * connection has its own sequence of keys. Every value says which key and version it is, and all of
- * its bytes follow from these, so that a wrong or stale value is found.
+ * Connections are spread over threads, each with one epoll set, and have one request in flight.
+ * Every connection has its own sequence of keys. Every value says which key and version it is, and
+ * all of its bytes follow from these, so that a wrong or stale value is found.
  *
  *	struct fth_kv_data data;
  *	struct fth_kv_load load = FTH_KV_LOAD_INIT;
@@ -91,9 +91,9 @@ struct fth_kv_load_result {
 };
 
 /*
- * Run it; blocks until it is over or fth_cli_stopped(). Returns 0, with what was reached so far even
- * if it was stopped, or a negative errno with an error text: the server cannot be reached, or no
- * connection is left. Wrong values are counted, not an error.
+ * Run it; blocks until it is over or fth_cli_stopped(). Returns 0, with what was reached so far
+ * even if it was stopped, or a negative errno with an error text: the server cannot be reached, or
+ * no connection is left. Wrong values are counted, not an error.
  */
 int fth_kv_load_run(const struct fth_kv_load *load, struct fth_kv_load_result *result);
 

@@ -2,10 +2,10 @@
 /*
  * Keys, values, and which keys are picked.
  *
- * A key has a state of 32 bits: the version that the server has acknowledged last, 0 if this program
- * knows of none, and BUSY while a set of the next version is under way. One set of a key is under way
- * at a time, so that versions come in order. A get may return the version that was acknowledged when
- * it was sent, or a later one that has at least been sent when it is answered.
+ * A key has a state of 32 bits: the version that the server has acknowledged last, 0 if this
+ * program knows of none, and BUSY while a set of the next version is under way. One set of a key is
+ * under way at a time, so that versions come in order. A get may return the version that was
+ * acknowledged when it was sent, or a later one that has at least been sent when it is answered.
  */
 #include "kv_load_internal.h"
 
@@ -71,8 +71,8 @@ bool kv_data_parse_key(const char *key, size_t length, uint64_t *index)
 }
 
 /*
- * J. Gray et al., "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994; scrambled as
- * in YCSB (B. Cooper et al., SoCC 2010), so that popular keys are not neighbours.
+ * J. Gray et al., "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994; scrambled
+ * as in YCSB (B. Cooper et al., SoCC 2010), so that popular keys are not neighbours.
  */
 void kv_zipf_init(struct kv_zipf *zipf, uint64_t items, double theta)
 {

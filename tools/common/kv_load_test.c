@@ -205,7 +205,9 @@ static void test_zipf(void **state)
 		count[kv_zipf_pick(&zipf, &rng)]++;
 	for (unsigned i = 0; i < 100; i++)
 		most = count[i] > most ? count[i] : most;
-	/* The first of 100 has 1 / zeta(100, 0.99) = 19 %; keys may share a place after scrambling. */
+	/*
+	 * The first of 100 has 1 / zeta(100, 0.99) = 19 %; keys may share a place after scrambling.
+	 */
 	assert_in_range(most, 17000, 35000);
 }
 

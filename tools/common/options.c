@@ -35,7 +35,10 @@ static const char *argument_name(enum fth_cli_kind kind)
 	return NULL;
 }
 
-/* The largest number stands for "not given"; a help text that explains 0 or the default says enough. */
+/*
+ * The largest number stands for "not given"; a help text that explains 0 or the default says
+ * enough.
+ */
 static void print_default(const struct fth_cli_option *option)
 {
 	bool number = option->kind == FTH_CLI_U64 || option->kind == FTH_CLI_SIZE;

@@ -26,8 +26,8 @@ struct fth_output {
 };
 
 /*
- * Would fth_output_open() refuse it? For commands that work long before they open it. 0, or -EEXIST,
- * or another error that is known now: no such folder, no permission. Changes nothing.
+ * Would fth_output_open() refuse it? For commands that work long before they open it. 0, or
+ * -EEXIST, or another error that is known now: no such folder, no permission. Changes nothing.
  */
 int fth_output_check(const struct fth_output *out);
 

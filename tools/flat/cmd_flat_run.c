@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom flat run: starts a program with a library (src/flat/preload) whose allocator puts large allocations into a region on a
- * scratch file. This process stays: it holds the scratch file, which has no name, passes signals on, shows the figures, and ends as the
- * program ended.
+ * fathom flat run: starts a program with a library (src/flat/preload) whose allocator puts large
+ * allocations into a region on a scratch file. This process stays: it holds the scratch file, which
+ * has no name, passes signals on, shows the figures, and ends as the program ended.
  */
 #include "commands.h"
 #include "flat_program.h"

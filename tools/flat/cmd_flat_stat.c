@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom flat stat: the figures of programs that `fathom flat run` has started. A program has its figures in memory
- * without a file name; it is found among the program's descriptors in /proc.
+ * fathom flat stat: the figures of programs that `fathom flat run` has started. A program has its
+ * figures in memory without a file name; it is found among the program's descriptors in /proc.
  */
 #include "commands.h"
 #include "flat_report.h"

@@ -9,8 +9,8 @@
 int fth_flat_find_program(const char *name, char path[PATH_MAX]);
 
 /*
- * 0, or -ENOTSUP with a reason: it is statically linked, gets other rights than its caller's, is not for x86-64 or glibc. Scripts
- * are judged by their interpreter.
+ * 0, or -ENOTSUP with a reason: it is statically linked, gets other rights than its caller's, is
+ * not for x86-64 or glibc. Scripts are judged by their interpreter.
  */
 int fth_flat_check_program(const char *path);
 

@@ -31,7 +31,9 @@ static uint64_t in_memory(const struct run_shared *run)
 
 #define READ_OFTEN 4 /* times that each page was read: more is thrashing */
 
-/* Pages that leave and come back often mean that the budget is too small: say which options help. */
+/*
+ * Pages that leave and come back often mean that the budget is too small: say which options help.
+ */
 static void advise(FILE *out, const struct run_shared *run)
 {
 	uint64_t most = count(run, RUN_BYTES_MOST), read = figure(run, FTH_FLAT_STAT_MISSES);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom pm: persistent memory. Siblings: cmd_pm_list.c finds it, cmd_pm_dump.c prints what it holds. */
+/*
+ * fathom pm: persistent memory. Siblings: cmd_pm_list.c finds it, cmd_pm_dump.c prints what it
+ * holds.
+ */
 #include "commands.h"
 #include "json.h"
 #include "pm_source.h"

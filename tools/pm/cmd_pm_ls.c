@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom pm ls: persistent memory in shared memory and in directories, by a look at each file's header. */
+/*
+ * fathom pm ls: persistent memory in shared memory and in directories, by a look at each file's
+ * header.
+ */
 #include "commands.h"
 #include "json.h"
 #include "pm_source.h"

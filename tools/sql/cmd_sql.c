@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom sql: SQL over the tables of a database. Siblings: cmd_sql_shell.c talks with a terminal, by sql_line.c;
- * sql_print.c prints results; sql_tasks.c shows and runs Table Tasks; sql_temporary.c has the database of a session that names none.
+ * fathom sql: SQL over the tables of a database. Siblings: cmd_sql_shell.c talks with a terminal,
+ * by sql_line.c; sql_print.c prints results; sql_tasks.c shows and runs Table Tasks;
+ * sql_temporary.c has the database of a session that names none.
  */
 #include "cmd_sql.h"
 
@@ -52,7 +53,10 @@ static void catch_signals(struct fth_query *query)
 
 /* ---- one statement ---- */
 
-/* The line of the statement in which an error is, and a caret below its place; columns count characters. */
+/*
+ * The line of the statement in which an error is, and a caret below its place; columns count
+ * characters.
+ */
 static void point_at(const char *statement, unsigned line, unsigned column)
 {
 	const char *at = statement;
@@ -405,7 +409,10 @@ static int run(int argc, char **argv)
 	status = fth_cli_parse(&usage, argc, argv, &args);
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	/* Other arenas reserve 64 MiB of addresses for each thread, which a limit (ulimit -v) may not have. */
+	/*
+	 * Other arenas reserve 64 MiB of addresses for each thread, which a limit (ulimit -v) may
+	 * not have.
+	 */
 	mallopt(M_ARENA_MAX, 1);
 	if (s.csv && fth_cli_json()) {
 		fth_cli_error("--csv and --json are mutually exclusive");

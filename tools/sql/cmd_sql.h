@@ -26,7 +26,10 @@ int fth_sql_statement(struct fth_sql *sql, const char *text, const struct fth_sq
 
 /* Print the tasks of a statement. Returns 0 or a negative errno, with a text. */
 int fth_sql_show_tasks(struct fth_sql *sql, const char *statement);
-/* Run tasks and print their result, or print them (show_tasks). Returns 0 or a negative errno, after a message. */
+/*
+ * Run tasks and print their result, or print them (show_tasks). Returns 0 or a negative errno,
+ * after a message.
+ */
 int fth_sql_run_tasks(struct fth_sql *sql, const char *path, const char *text);
 
 /* SIGTERM or SIGHUP came. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom sql on a terminal: statements over several lines, and a few commands that begin with a backslash. */
+/*
+ * fathom sql on a terminal: statements over several lines, and a few commands that begin with a
+ * backslash.
+ */
 #include "cli.h"
 #include "cmd_sql.h"
 #include "sql_line.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom sql create, ls, rm: tables of columns. Siblings: cmd_sql_text.c loads and dumps, cmd_sql_stat.c
- * shows what is stored and checks it, table_source.c has what they share.
+ * fathom sql create, ls, rm: tables of columns. Siblings: cmd_sql_text.c loads and dumps,
+ * cmd_sql_stat.c shows what is stored and checks it, table_source.c has what they share.
  */
 #include "commands.h"
 #include "json.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tool needs nothing but the C library, so readline is loaded when a shell begins. Its header is needed to
- * build this; without header or library, lines are read as the terminal gives them.
+ * The tool needs nothing but the C library, so readline is loaded when a shell begins. Its header
+ * is needed to build this; without header or library, lines are read as the terminal gives them.
  */
 #include "sql_line.h"
 
@@ -177,7 +177,10 @@ char *fth_sql_line_read(const char *prompt, bool *canceled)
 	return text;
 }
 
-/* The file of the history has a line for each statement, so a statement of several lines becomes one, if it can. */
+/*
+ * The file of the history has a line for each statement, so a statement of several lines becomes
+ * one, if it can.
+ */
 void fth_sql_line_add(const char *text)
 {
 	char *one = !line.library ? NULL : strdup(text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A drawn table needs the widths of its columns before its first row: they are those of the first rows, up to
- * HELD_ROWS and HELD_BYTES. Later rows that are wider stand out, so that a result of any size takes no more memory.
+ * A drawn table needs the widths of its columns before its first row: they are those of the first
+ * rows, up to HELD_ROWS and HELD_BYTES. Later rows that are wider stand out, so that a result of
+ * any size takes no more memory.
  */
 #include "sql_print.h"
 
@@ -296,7 +297,10 @@ int fth_sql_print(const struct fth_query_batch *b, void *user)
 
 void fth_sql_print_end(struct fth_sql_printer *p, int rc)
 {
-	/* After an error the rows that came are shown, and no count that could be taken for the result's. */
+	/*
+	 * After an error the rows that came are shown, and no count that could be taken for the
+	 * result's.
+	 */
 	if (p->cells && (rc == 0 || p->rows > 0)) {
 		if (!p->cells->drawn || p->cells->rows > 0)
 			draw_held(p->cells);

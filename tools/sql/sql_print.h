@@ -22,7 +22,9 @@ struct fth_sql_printer {
 
 /* For fth_query_run(), with the printer as user. -EIO when standard output cannot be written. */
 int fth_sql_print(const struct fth_query_batch *batch, void *printer);
-/* End the result. rc is that of the query: after an error nothing says that the result is complete. */
+/*
+ * End the result. rc is that of the query: after an error nothing says that the result is complete.
+ */
 void fth_sql_print_end(struct fth_sql_printer *p, int rc);
 
 #endif

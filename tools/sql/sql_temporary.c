@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Directories of sessions without a database. A process that is killed leaves its own; the next session removes it.
+ * Directories of sessions without a database. A process that is killed leaves its own; the next
+ * session removes it.
  *
  *  1. The process that uses a directory holds a lock on it. The kernel releases the lock when the process ends.
  *  2. Only a process that has got the lock removes the directory. If that happens between the creation of a directory and its
@@ -44,7 +45,10 @@ static bool is_name(const char *name)
 	return strncmp(name, PREFIX, strlen(PREFIX)) == 0 && strlen(name) == strlen(TEMPLATE);
 }
 
-/* A descriptor of the directory with its lock; or -1: another process has it, or there is none of this user. */
+/*
+ * A descriptor of the directory with its lock; or -1: another process has it, or there is none of
+ * this user.
+ */
 static int lock_folder(const char *folder)
 {
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -9,7 +9,8 @@ struct fth_sql_temporary {
 };
 
 /*
- * Create it in $TMPDIR or /tmp. Removes those that processes left that were killed. Returns 0 or -1 after a message.
+ * Create it in $TMPDIR or /tmp. Removes those that processes left that were killed. Returns 0 or -1
+ * after a message.
  */
 int fth_sql_temporary_open(struct fth_sql_temporary *t);
 void fth_sql_temporary_close(struct fth_sql_temporary *t);

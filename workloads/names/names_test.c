@@ -145,7 +145,9 @@ struct names_run {
 	struct rig rig;
 	struct fth_names *names;
 	struct fth_rng rng;
-	/* bits of the files that are there, after the operations that returned and after the next */
+	/*
+	 * bits of the files that are there, after the operations that returned and after the next
+	 */
 	uint64_t state, next;
 	uint64_t done; /* operations */
 	unsigned errors, ahead;

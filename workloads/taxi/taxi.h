@@ -53,12 +53,16 @@ uint64_t fth_taxi_offset(const struct fth_taxi_table *table, enum fth_taxi_colum
 /* The size in bytes of a table of `rows` rows. */
 uint64_t fth_taxi_size(uint64_t rows);
 
-/* Read and check the header. Blocks. Returns 0; -EINVAL with an error text if there is no table, it is damaged or
- * larger than the device; or the device's error. */
+/*
+ * Read and check the header. Blocks. Returns 0; -EINVAL with an error text if there is no table, it
+ * is damaged or larger than the device; or the device's error.
+ */
 int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out);
 
-/* Read all columns and compare them with their checksums. Blocks. Returns 0; -EILSEQ with the first column that
- * differs in the error text; -EINTR once `stopped`, which may be NULL, returns true. */
+/*
+ * Read all columns and compare them with their checksums. Blocks. Returns 0; -EILSEQ with the first
+ * column that differs in the error text; -EINTR once `stopped`, which may be NULL, returns true.
+ */
 int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table, bool (*stopped)(void));
 
 /*
@@ -97,8 +101,10 @@ struct fth_taxi_generator {
 #define FTH_TAXI_LONG	   20.0 /* miles */
 #define FTH_TAXI_VERY_LONG 30.0
 
-/* The number of trips of at least FTH_TAXI_LONG and FTH_TAXI_VERY_LONG miles among `rows`: rows * 0.0047 and
- * rows * 0.0003, rounded. */
+/*
+ * The number of trips of at least FTH_TAXI_LONG and FTH_TAXI_VERY_LONG miles among `rows`: rows *
+ * 0.0047 and rows * 0.0003, rounded.
+ */
 uint64_t fth_taxi_long_trips(uint64_t rows);
 uint64_t fth_taxi_very_long_trips(uint64_t rows);
 

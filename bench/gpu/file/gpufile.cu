@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `fathom bench gpufile`: GPU threads that use a file, or any other device, which threads of the CPU
- * serve: random blocks, and an array through a cache. Against a program whose CPU threads, as many,
- * read the same data and copy it to the GPU, for which they must know beforehand what it needs.
+ * `fathom bench gpufile`: GPU threads that use a file, or any other device, which threads of the
+ * CPU serve: random blocks, and an array through a cache. Against a program whose CPU threads, as
+ * many, read the same data and copy it to the GPU, for which they must know beforehand what it
+ * needs.
  *
  * This is the drive, our side of every case, and both in turn. gpufile_kernels.h has our kernels,
  * gpufile_peer.cu the other side, gpufile_host.c what both do on the CPU.

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The host's part of `fathom bench gpufile`: pieces go where the order says, and errors come back. */
+/*
+ * The host's part of `fathom bench gpufile`: pieces go where the order says, and errors come back.
+ */
 #include "gpufile_host.h"
 
 #include "fth_test.h"

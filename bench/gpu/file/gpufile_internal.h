@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the two sides of `fathom bench gpufile` share: gpufile.cu is ours, gpufile_peer.cu the peer's.
+/*
+ * What the two sides of `fathom bench gpufile` share: gpufile.cu is ours, gpufile_peer.cu the
+ * peer's.
  */
 #ifndef FTH_BENCH_GPUFILE_INTERNAL_H
 #define FTH_BENCH_GPUFILE_INTERNAL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a warp of `fathom bench gpufile` does (gpufile_warp.h), on CPU threads, with the service that
- * a GPU would use: every block and line is found right, and what is not right is noticed.
+ * What a warp of `fathom bench gpufile` does (gpufile_warp.h), on CPU threads, with the service
+ * that a GPU would use: every block and line is found right, and what is not right is noticed.
  */
 #include "gpu/drive/service_warp_fixture.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `fathom bench gpugraph`: graphs with more edges than the GPU's cache holds, through the cache and by
- * zero copy from pinned host memory, the same kernels on the same bytes. What computing takes is seen
- * with all edges in GPU memory, what the cache takes with one that has everything; the rest is storage
- * (as Qureshi, dissertation, 9.2).
+ * `fathom bench gpugraph`: graphs with more edges than the GPU's cache holds, through the cache and
+ * by zero copy from pinned host memory, the same kernels on the same bytes. What computing takes is
+ * seen with all edges in GPU memory, what the cache takes with one that has everything; the rest is
+ * storage (as Qureshi, dissertation, 9.2).
  *
  * Two numbers sum it up. `ratio` compares the same algorithm on both sides: the worst of push-only
  * search and components on both graphs. `bfs_against_push` compares searches: ours, which goes in

@@ -24,17 +24,18 @@ struct gpugraph_lists {
 };
 
 /*
- * The edges of graph/gen_edge.h, put into lists by the GPU without a sort. Edge e of `count` goes in
- * both directions; loops are dropped, duplicates stay. lists->edges_at and weights_at have room for
+ * The edges of graph/gen_edge.h, put into lists by the GPU without a sort. Edge e of `count` goes
+ * in both directions; loops are dropped, duplicates stay. lists->edges_at and weights_at have room
+ * for
  * 2 * count, offsets for vertices + 1. Lists are in no order.
  */
 int gpugraph_make_lists(const struct fth_graph_gen *gen, uint64_t count, uint64_t seed,
 			struct gpugraph_lists *lists, cudaStream_t stream);
 
 /*
- * Is an answer right, by what must hold for every edge? No algorithm of ours is asked. `values` are in
- * GPU memory, the graph is undirected, `count` is a word of GPU memory to count in. -EILSEQ with a
- * text. Ranks are not checked here.
+ * Is an answer right, by what must hold for every edge? No algorithm of ours is asked. `values` are
+ * in GPU memory, the graph is undirected, `count` is a word of GPU memory to count in. -EILSEQ with
+ * a text. Ranks are not checked here.
  */
 int gpugraph_check(const struct gpugraph_lists *lists, enum gpugraph_algorithm algorithm,
 		   const void *values, uint64_t source, unsigned long long *count,

@@ -17,10 +17,11 @@
  *	fth_query_free(query);
  *	fth_query_close(database);
  *
- * The structs are those of the Arrow C data and C stream interfaces, as https://arrow.apache.org/docs/format/
- * CDataInterface.html and CStreamInterface.html define them for copying. Types: boolean is bool, int and
- * bigint are int32 and int64, date is date32 (days), decimal is decimal128 with 38 digits where SQL has no limit, double
- * is float64, char and varchar are utf8.
+ * The structs are those of the Arrow C data and C stream interfaces, as
+ * https://arrow.apache.org/docs/format/ CDataInterface.html and CStreamInterface.html define them
+ * for copying. Types: boolean is bool, int and bigint are int32 and int64, date is date32 (days),
+ * decimal is decimal128 with 38 digits where SQL has no limit, double is float64, char and varchar
+ * are utf8.
  */
 #ifndef FATHOM_QUERY_ARROW_H
 #define FATHOM_QUERY_ARROW_H
@@ -75,11 +76,13 @@ struct ArrowArrayStream {
 #endif
 
 /*
- * Run a SELECT or EXPLAIN as a stream. Its batches have at most 4096 rows and own their memory, which is allocated with
- * malloc(), outside of the budget; one batch at most waits for get_next. The statement runs in a thread of the stream:
- * until the stream is released, the query must not be used except for fth_query_cancel(). release ends the statement.
- * Blocks until the columns are known. Returns 0, or an error of fth_query_run(); out->release is NULL then. Errors of
- * rows are errors of get_next. The stream is to be used by one thread at a time, and released before the query.
+ * Run a SELECT or EXPLAIN as a stream. Its batches have at most 4096 rows and own their memory,
+ * which is allocated with malloc(), outside of the budget; one batch at most waits for get_next.
+ * The statement runs in a thread of the stream: until the stream is released, the query must not be
+ * used except for fth_query_cancel(). release ends the statement. Blocks until the columns are
+ * known. Returns 0, or an error of fth_query_run(); out->release is NULL then. Errors of rows are
+ * errors of get_next. The stream is to be used by one thread at a time, and released before the
+ * query.
  */
 int fth_query_arrow(struct fth_query *query, const char *sql, struct ArrowArrayStream *out);
 

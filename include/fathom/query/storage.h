@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A storage daemon: runs parts of queries (Table Tasks, fathom/query/task.h) next to the tables of a database, inside a
- * memory budget of its own, and sends only results to its clients. Clients open it with fth_query_options.storage.
+ * A storage daemon: runs parts of queries (Table Tasks, fathom/query/task.h) next to the tables of
+ * a database, inside a memory budget of its own, and sends only results to its clients. Clients
+ * open it with fth_query_options.storage.
  *
  *	struct fth_storage_options options = FTH_STORAGE_OPTIONS_INIT;
  *	const char *where[] = {"unix:/run/fathom-sql"};
@@ -13,8 +14,9 @@
  *		fth_storage_run(storage);
  *	fth_storage_close(storage);
  *
- * Every client that connects can read all tables of the database; none can change them. Clients are not authenticated, and
- * nothing is encrypted: the daemon listens on Unix sockets and loopback addresses only, unless insecure_listen is set.
+ * Every client that connects can read all tables of the database; none can change them. Clients are
+ * not authenticated, and nothing is encrypted: the daemon listens on Unix sockets and loopback
+ * addresses only, unless insecure_listen is set.
  */
 #ifndef FATHOM_QUERY_STORAGE_H
 #define FATHOM_QUERY_STORAGE_H
@@ -43,10 +45,16 @@ struct fth_storage_options {
 	/* Called from any thread for each event, with its name and a description. May be NULL. */
 	void (*log)(void *user, const char *event, const char *text);
 	void *user;
-	/* Directory for temporary files. Default: that of the database if it can be written, else $TMPDIR or /tmp. */
+	/*
+	 * Directory for temporary files. Default: that of the database if it can be written, else
+	 * $TMPDIR or /tmp.
+	 */
 	const char *scratch;
 	uint64_t scratch_limit; /* bytes of temporary files of a task set; default all free space */
-	/* Also listen on addresses that other machines can reach: everybody there can read all tables. */
+	/*
+	 * Also listen on addresses that other machines can reach: everybody there can read all
+	 * tables.
+	 */
 	bool insecure_listen;
 };
 
@@ -57,8 +65,9 @@ struct fth_storage_options {
 	}
 
 /*
- * Open the database (see fth_query_open()) for reading and listen. Blocks. Returns 0, or a negative errno with a text;
- * *out is NULL then. -EACCES: other machines can reach an address, and insecure_listen is not set.
+ * Open the database (see fth_query_open()) for reading and listen. Blocks. Returns 0, or a negative
+ * errno with a text; *out is NULL then. -EACCES: other machines can reach an address, and
+ * insecure_listen is not set.
  */
 int fth_storage_open(const char *where, const struct fth_storage_options *options,
 		     struct fth_storage **out);
@@ -67,8 +76,8 @@ int fth_storage_open(const char *where, const struct fth_storage_options *option
 unsigned fth_storage_port(const struct fth_storage *storage);
 
 /*
- * Serve until fth_storage_stop(). Then task sets that run are canceled and all connections closed. Returns 0 or a
- * negative errno. Call it once.
+ * Serve until fth_storage_stop(). Then task sets that run are canceled and all connections closed.
+ * Returns 0 or a negative errno. Call it once.
  */
 int fth_storage_run(struct fth_storage *storage);
 

@@ -46,9 +46,9 @@ struct emul_use {
 };
 
 /*
- * Prepare the process: executable memory for translated instructions. Call it once, before the first fault. Returns
- * 0; -ENOTSUP on processors that are not supported or without executable memory: emul_decode()
- * then refuses every instruction.
+ * Prepare the process: executable memory for translated instructions. Call it once, before the
+ * first fault. Returns 0; -ENOTSUP on processors that are not supported or without executable
+ * memory: emul_decode() then refuses every instruction.
  */
 int emul_setup(void);
 

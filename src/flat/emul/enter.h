@@ -10,7 +10,8 @@
 /*
  * Load the registers in gregs (in the order of mcontext_t.gregs, RSP and RIP excepted; of the flags
  * ENTER_FLAGS), call `code`, and store the registers back. If `xsave` is not NULL, the components
- * in `mask` are loaded from there and saved to it. Returns 0, or 1 if the translated instruction faulted.
+ * in `mask` are loaded from there and saved to it. Returns 0, or 1 if the translated instruction
+ * faulted.
  */
 int emul_enter(long long *gregs, const void *code, void *xsave, uint64_t mask);
 

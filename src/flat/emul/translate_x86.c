@@ -2,10 +2,10 @@
 /*
  * Instructions of x86-64, decoded by Zydis.
  *
- * A translated instruction has the prefixes, opcode and immediates of the original. Only the encoding of the operand
- * in memory changes: to [spare], where spare is one of RAX, RCX, RDX, RBX, RSI, RDI that the
- * instruction does not use. These six need no REX.B, no SIB byte and no displacement, so a translated instruction is
- * never longer than the original.
+ * A translated instruction has the prefixes, opcode and immediates of the original. Only the
+ * encoding of the operand in memory changes: to [spare], where spare is one of RAX, RCX, RDX, RBX,
+ * RSI, RDI that the instruction does not use. These six need no REX.B, no SIB byte and no
+ * displacement, so a translated instruction is never longer than the original.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,7 +76,10 @@ static bool is_control(ZydisRegister reg)
 	}
 }
 
-/* Instructions that change control flow, the stack, or state that a translated instruction would not see. */
+/*
+ * Instructions that change control flow, the stack, or state that a translated instruction would
+ * not see.
+ */
 static bool category_refused(const ZydisDecodedInstruction *in)
 {
 	switch (in->meta.category) {
@@ -189,7 +192,10 @@ static int translate_string(struct emul_translated *made, const struct decoded *
 	return made->length + 1;
 }
 
-/* The one operand in memory; -ENOTSUP if there is none, or more, or one that a translated instruction cannot have. */
+/*
+ * The one operand in memory; -ENOTSUP if there is none, or more, or one that a translated
+ * instruction cannot have.
+ */
 static int find_operand(const struct decoded *d, const ZydisDecodedOperand **out)
 {
 	*out = NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of translated instructions. A slot goes from EMPTY to BUSY by compare-and-swap and from BUSY to READY by
- * a release store; after that it does not change. Readers skip slots that are not READY. Code is in
- * memory mapped twice, writable here and executable there, so that no page is both.
+ * The table of translated instructions. A slot goes from EMPTY to BUSY by compare-and-swap and from
+ * BUSY to READY by a release store; after that it does not change. Readers skip slots that are not
+ * READY. Code is in memory mapped twice, writable here and executable there, so that no page is
+ * both.
  */
 #include <errno.h>
 #include <string.h>
@@ -108,7 +109,10 @@ const struct emul_translated *translated_find(uintptr_t rip, const uint8_t *byte
 		return NULL;
 	for (unsigned probe = 0; probe < TRANSLATED_PROBES; probe++) {
 		const struct slot *slot = &table.slots[slot_of(rip, probe)];
-		/* acquire: the translated instruction is read after the state that says it is complete */
+		/*
+		 * acquire: the translated instruction is read after the state that says it is
+		 * complete
+		 */
 		uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
 
 		if (state == SLOT_EMPTY)
@@ -137,7 +141,8 @@ const struct emul_translated *translated_keep(const struct emul_translated *made
 		slot->translated = *made;
 		slot->translated.code = table.executable + (size_t)n * EMUL_CODE_MAX;
 		/*
-		 * release: the translated instruction and its code come before the state that says they are complete
+		 * release: the translated instruction and its code come before the state that says
+		 * they are complete
 		 */
 		__atomic_store_n(&slot->state, SLOT_READY, __ATOMIC_RELEASE);
 		return &slot->translated;

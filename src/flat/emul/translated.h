@@ -57,7 +57,10 @@ const struct emul_translated *translated_find(uintptr_t rip, const uint8_t *byte
 const struct emul_translated *translated_keep(const struct emul_translated *made,
 					      const uint8_t *code, unsigned code_length);
 
-/* Drop all translated instructions, while no thread uses one. For tests, which make more than a program has. */
+/*
+ * Drop all translated instructions, while no thread uses one. For tests, which make more than a
+ * program has.
+ */
 void translated_reset(void);
 
 /* Is this address inside the code of a translated instruction? */

@@ -124,8 +124,10 @@ static void positions_survive_the_wrap_of_their_entries(void **state)
 	free(kv);
 }
 
-/* Neither readmission nor promotion may take an item for the latest whose chunk was given up: its key may
- * have been set since. */
+/*
+ * Neither readmission nor promotion may take an item for the latest whose chunk was given up: its
+ * key may have been set since.
+ */
 static void an_entry_of_a_chunk_that_was_given_up_is_not_found(void **state)
 {
 	struct fth_kv *kv = new_index(100);

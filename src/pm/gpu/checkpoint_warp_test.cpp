@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checkpoints that warps save and verify, by warps that are CPU threads: the same bytes and sums as the CPU's,
- * which restores them; in memory that is drained as well.
+ * Checkpoints that warps save and verify, by warps that are CPU threads: the same bytes and sums as
+ * the CPU's, which restores them; in memory that is drained as well.
  */
 #include "gpu/warp_fixture.h"
 

@@ -2,10 +2,10 @@
 /*
  * Kernels that log, and end in the middle: by a fence at which they are stopped (FTH_PM_STOP), or
  * because their process is killed. The parent, which does not use CUDA, then reads the log: of each
- * thread it finds the entries from the first on, whole, and no fewer than the persists of the thread that
- * returned 0. Threads count these in shared memory, which survives. Last, a process that goes on from there
- * finishes the work. In shared memory, and in drained memory: there only the file survives. Skipped (77)
- * without a GPU.
+ * thread it finds the entries from the first on, whole, and no fewer than the persists of the
+ * thread that returned 0. Threads count these in shared memory, which survives. Last, a process
+ * that goes on from there finishes the work. In shared memory, and in drained memory: there only
+ * the file survives. Skipped (77) without a GPU.
  *
  * pm_gpu_crash_device_test [--rounds N] [--seed N]
  */

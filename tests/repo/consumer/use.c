@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers on flash through a cache, and the library is that of the headers. C, and as use.cpp C++. */
+/*
+ * Numbers on flash through a cache, and the library is that of the headers. C, and as use.cpp C++.
+ */
 #include <fathom.h>
 
 #include <inttypes.h>
