@@ -101,8 +101,9 @@ check-gpu: ## only: device code on the GPU of this machine, plain and under comp
 check-format: deps-check ## only: is the code formatted?
 	@scripts/format.sh --check
 
-check-layers: ## only: does no module include a higher one?
+check-layers: ## only: does no module include a higher one, and is no folder too full?
 	@scripts/check-layers.sh
+	@scripts/check-folders.py
 
 check-headers: deps-check ## only: does each public header compile alone?
 	@scripts/check-headers.sh

@@ -4,21 +4,16 @@
 
 - A folder holds at most 30 files.
 - Within a module (a folder of src/ with all its subfolders) each file name occurs once.
-- A line of C or CUDA has at most 100 columns; a tab counts to the next multiple of 8. Lines with a
-  string that is longer than that are excepted.
 """
 import collections
 import os
-import re
 import subprocess
 import sys
 
 FILES_MAX = 30
-COLUMNS_MAX = 100
 SHARED_NAMES = {"CMakeLists.txt", "README.md"}
 # Folders whose files are data, or that a tool wants flat.
 DATA = ("tests/fuzz/corpus/", "doc/data", "doc/figures", "tests/tpch")
-SOURCE = re.compile(r"\.(c|h|cu|cuh|cpp)$")
 
 
 def listed_files():
@@ -51,24 +46,10 @@ def repeated_names(files):
             for _, found in sorted(places.items()) if len(found) > 1]
 
 
-def wide_lines(files):
-    found = []
-    for name in files:
-        if not SOURCE.search(name):
-            continue
-        with open(name, encoding="utf-8") as source:
-            for number, line in enumerate(source, 1):
-                columns = len(line.rstrip("\n").expandtabs(8))
-                if columns > COLUMNS_MAX and '"' not in line:
-                    found.append("%s:%d: %d columns, at most %d" %
-                                 (name, number, columns, COLUMNS_MAX))
-    return found
-
-
 def main():
     os.chdir(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), ".."))
     files = listed_files()
-    problems = full_folders(files) + repeated_names(files) + wide_lines(files)
+    problems = full_folders(files) + repeated_names(files)
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
