@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/private.h"
 #include "fathom/base/stats.h"
 #include "fathom/base/uri.h"
 #include "fathom/dev.h"
@@ -97,7 +98,7 @@ int pm_header_check(struct fth_pm *pm, uint64_t tag);
 /* ---- control_block.c: what persisting threads and write-back share ---- */
 
 /* Bytes of the control block with the marks behind it, whole pages. */
-uint64_t pm_control_bytes(const struct fth_pm *pm);
+FTH_PRIVATE uint64_t fth_pm_control_bytes(const struct fth_pm *pm);
 int pm_control_open(struct fth_pm *pm);
 void pm_control_close(struct fth_pm *pm);
 

@@ -72,7 +72,7 @@ static int pin_memory(struct fth_gpu_pm *gpu)
 /* The control block, and the marks behind it. */
 static int pin_control(struct fth_gpu_pm *gpu)
 {
-	return pin_range(&gpu->control, gpu->pm->view.control, pm_control_bytes(gpu->pm),
+	return pin_range(&gpu->control, gpu->pm->view.control, fth_pm_control_bytes(gpu->pm),
 			 cudaHostRegisterPortable | cudaHostRegisterMapped);
 }
 

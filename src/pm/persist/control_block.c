@@ -28,7 +28,7 @@ static uint64_t coarse_bytes(const struct fth_pm *pm)
 	return round_words((marks_bytes(pm) >> FTH_PM_COARSE_SHIFT) + 1);
 }
 
-uint64_t pm_control_bytes(const struct fth_pm *pm)
+uint64_t fth_pm_control_bytes(const struct fth_pm *pm)
 {
 	uint64_t bytes = FTH_PM_PAGE;
 
@@ -55,7 +55,7 @@ static int map_control(uint64_t bytes, void **out)
 int pm_control_open(struct fth_pm *pm)
 {
 	void *memory;
-	int rc = map_control(pm_control_bytes(pm), &memory);
+	int rc = map_control(fth_pm_control_bytes(pm), &memory);
 
 	if (rc < 0)
 		return rc;
@@ -70,6 +70,6 @@ int pm_control_open(struct fth_pm *pm)
 void pm_control_close(struct fth_pm *pm)
 {
 	if (pm->view.control)
-		munmap(pm->view.control, pm_control_bytes(pm));
+		munmap(pm->view.control, fth_pm_control_bytes(pm));
 	pm->view.control = NULL;
 }
