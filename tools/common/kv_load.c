@@ -21,8 +21,7 @@
 #include <unistd.h>
 
 #define EVENTS	  64
-#define TICK_NS	  UINT64_C(20000000)	/* how often time-outs and signals are looked at */
-#define STAT_NS	  UINT64_C(10000000000) /* for the answer to `stats` */
+#define TICK_NS	  UINT64_C(20000000) /* how often time-outs and signals are looked at */
 #define SECOND_NS 1e9
 #define BURST	  64 /* keys that a thread may be ahead of its pace */
 
@@ -274,38 +273,5 @@ int fth_kv_load_run(const struct fth_kv_load *load, struct fth_kv_load_result *r
 	for (unsigned i = 0; i < load->threads; i++)
 		thread_release(&threads[i]);
 	free(threads);
-	return rc;
-}
-
-/* ---- stats ---- */
-
-static int find_stat(const char *text, const char *name, uint64_t *value)
-{
-	size_t length = strlen(name);
-
-	while ((text = strstr(text, "STAT "))) {
-		text += 5;
-		if (strncmp(text, name, length) == 0 && text[length] == ' ') {
-			*value = strtoull(text + length + 1, NULL, 10);
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
-int fth_kv_load_stat(const char *server, const char *what, const char *name, uint64_t *value)
-{
-	struct fth_kv_wire wire;
-	char request[64], *answer;
-	int rc = fth_kv_wire_open(&wire, server, NULL, NULL, STAT_NS), n;
-
-	if (rc < 0)
-		return rc;
-	n = snprintf(request, sizeof(request), "stats%s%s\r\n", *what ? " " : "", what);
-	rc = fth_kv_wire_ask(&wire, request, (size_t)n, STAT_NS, &answer);
-	if (rc == 0)
-		rc = find_stat(answer, name, value);
-	free(answer);
-	fth_kv_wire_close(&wire);
 	return rc;
 }

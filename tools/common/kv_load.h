@@ -97,10 +97,4 @@ struct fth_kv_load_result {
  */
 int fth_kv_load_run(const struct fth_kv_load *load, struct fth_kv_load_result *result);
 
-/*
- * The number that `stats` gives for a name, for instance "curr_items"; `what` is the argument of
- * stats, or "". Returns 0, -ENOENT, or the error of the connection.
- */
-int fth_kv_load_stat(const char *server, const char *what, const char *name, uint64_t *value);
-
 #endif
