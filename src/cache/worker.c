@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The background thread: writes back while more lines are dirty than the low mark, or when
- * someone who needs a frame asks, and now and then collects from parked loans. It starts with the
+ * a thread that needs a frame asks, and now and then collects from parked loans. It starts with the
  * first range that can be written, or the first prefetch.
  */
 #include "cache_internal.h"

@@ -166,7 +166,7 @@ static void put_back(struct fth_dev_blocking *pool, struct slot *slot)
 		slot->state = SLOT_PARKED;
 	else
 		retire_locked(pool, slot);
-	/* Also when parked: whoever waits for a slot has to look at it from now on. */
+	/* Also when parked: threads that wait for a slot reap from parked ones from now on. */
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the host does with CUDA, on a stand-in for it: every call is made to fail in turn, while
- * drives, caches and arrays are opened, used and closed, and each failure is told and leaves
- * nothing behind. Needs no GPU.
+ * drives, caches and arrays are opened, used and closed; the caller gets each error, and no
+ * resource leaks. Needs no GPU.
  */
 #include "fake_cuda_fixture.h"
 

@@ -244,7 +244,7 @@ static void random_bytes(struct fth_rng *rng, uint8_t *bytes)
 
 /*
  * Choose registers and, relative to RIP, the displacement, so that the operand is at `target`.
- * Returns false for addresses that cannot be chosen.
+ * Returns false if no registers and displacement give that address.
  */
 static bool aim(struct state *state, struct emul_translated *made, uint8_t *code, uint8_t *target)
 {

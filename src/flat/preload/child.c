@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fork(). If the region is on a scratch file of our own, the child has it as of the fork
- * (flat/fork.h); otherwise, or if that cannot be, the child has no region, and an access to it ends
+ * (flat/fork.h); otherwise, or if the copy fails, the child has no region, and an access to it ends
  * the child with a message.
  *
  * The call is made in the handler of SIGSYS, while no other thread is in the library: the child

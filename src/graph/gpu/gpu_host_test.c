@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the host's side of graphs on a GPU does with CUDA, on a stand-in for it: every call is made
- * to fail in turn, and each failure is told and leaves nothing behind. Needs no GPU.
+ * to fail in turn; the caller gets each error, and no resource leaks. Needs no GPU.
  */
 #include "gpu/fake_cuda_fixture.h"
 

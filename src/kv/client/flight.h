@@ -74,7 +74,7 @@ void kvc_flight_end(struct kvc_flight *f, struct kvc_bytes *out);
  * Take the answers in n bytes and report each operation that is complete by f->done. Returns how
  * many bytes were consumed; then *need is how many the next answer has at least. -EPROTO: not an
  * answer to the requests, or one after which the next cannot be told; -EACCES: the password was
- * refused. The connection is of no use then.
+ * refused. The caller closes the connection then.
  */
 ssize_t kvc_flight_take(struct kvc_flight *f, const char *data, size_t n, size_t *need);
 

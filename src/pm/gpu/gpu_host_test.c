@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the host does with CUDA for persistent memory, on a stand-in for it: every call is made to
- * fail in turn, each failure is told, and nothing is left behind. Needs no GPU.
+ * fail in turn; the caller gets each error, and no resource leaks. Needs no GPU.
  */
 #include "fth_test.h"
 

@@ -364,7 +364,7 @@ struct trial {
 	bool runs, no_model;
 	bool dense; /* the key has a small range, and no aggregate is distinct */
 	bool fixed; /* the aggregates are of fixed width */
-	/* So many groupers are told that the batches are a hundredth of the input. */
+	/* This many groupers get a progress of one hundredth of the input. */
 	unsigned progress;
 };
 
