@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes of the benchmarks that are scripts: programs with a deadline, what the kernel counted of them, memory
 cgroups, files and folders that are removed."""
+import contextlib
 import ctypes
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +19,7 @@ import bench_cli
 HERE = os.path.dirname(os.path.realpath(__file__))
 NO_PROGRAM, NOT_HERE = 127, 77
 PR_SET_PDEATHSIG = 1
+PORT_BEGIN = 10000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -34,6 +38,18 @@ def driver(name, *arguments):
     """The command line of a part of a benchmark that is in C."""
     program = os.environ.get("FTH_BENCH_PROGRAM") or find_beside("fathom-bench") or "fathom-bench"
     return [program, "driver", name] + [str(argument) for argument in arguments]
+
+
+def free_port():
+    """A port for a server that cannot choose its own. The kernel gives ports of its local range to any connection at any
+    time, even to one that waits for this very server, so it comes from below that range."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        end = max(int(f.read().split()[0]), PORT_BEGIN + 1024)
+    while True:
+        port = random.SystemRandom().randrange(PORT_BEGIN, end)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))
+            return port
 
 
 # ---- programs ----

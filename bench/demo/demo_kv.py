@@ -20,12 +20,6 @@ PEER_RATE = 60000  # sets per second; with more, extstore loses items
 START_SECONDS = 30
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 @contextlib.contextmanager
 def fathom_server(path, size, persist, memory=OUR_MEMORY):
     """The process, its port, and what it said when it started."""
@@ -60,7 +54,7 @@ def answers(port):
 
 @contextlib.contextmanager
 def memcached_server(path):
-    port, stop = free_port(), threading.Event()
+    port, stop = bench_process.free_port(), threading.Event()
     as_root = ["-u", "root"] if os.geteuid() == 0 else []
     process = bench_process.start(
         ["memcached", "-l", "127.0.0.1", "-U", "0", "-p", str(port), "-m", PEER_MEMORY, "-t", "1", "-o",

@@ -120,7 +120,7 @@ class Memcached(Server):
             power, self.path, pages * (EXT_PAGE >> 20), min(self.value // 2, EXT_ITEM_MAX))
 
     def start(self):
-        self.port = free_port()
+        self.port = bench_process.free_port()
         command = [self.program, "-l", "127.0.0.1", "-p", self.port, "-U", 0, "-m", self.memory >> 20, "-t", self.threads,
                    "-c", 4096, "-o", self.options()] + (["-u", "root"] if os.getuid() == 0 else [])
         self.process = bench_process.start(command, stderr=subprocess.DEVNULL)
@@ -156,12 +156,6 @@ def memcached_version(program):
         return bench_process.run([program, "-V"]).text.split("\n")[0]
     except (Skipped, Failed, OSError):
         raise Skipped("%s is not installed" % program) from None
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def device_reads(path):

@@ -11,6 +11,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../bench/common"))
+from bench_process import free_port  # noqa: E402
+
 WAIT_S = 240  # for anything: a test fails instead of hanging
 NUTCRACKER = shutil.which("nutcracker", path=os.environ["PATH"] + ":/usr/sbin")
 
@@ -162,12 +165,6 @@ def until(condition, what):
         if time.monotonic() > end:
             fail("timed out: " + what)
         time.sleep(0.02)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Daemon:

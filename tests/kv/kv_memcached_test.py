@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+from kv_fixture import free_port
+
 # Each is sent on a connection of its own, to an empty cache. A number that changes is masked.
 CASES = [
     b"get\r\n",
@@ -255,12 +257,6 @@ def talk(address, data):
 def mask(text):
     text = re.sub(rb"(VALUE \S+ \d+ \d+) \d+", rb"\1 CAS", text)
     return re.sub(rb" c\d+", b" cN", text)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_for(address):
