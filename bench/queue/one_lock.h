@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The peer of `bench queue` on the CPU and of `bench gpublock` on the GPU: one lock around a queue
- * pair. Whoever submits writes its entry and the doorbell inside it, and whoever waits drains the
+ * pair. Whoever submits writes its entry and the doorbell inside it, and whoever waits reaps the
  * completion ring inside it. What a driver looks like before anybody has measured it; it trusts
  * the controller.
  *
@@ -56,7 +56,7 @@ FTH_HD bool one_lock_drain(struct one_lock *q, struct fth_nvme_qp *qp)
 	return true;
 }
 
-/* False when there is no room; what is drained then makes some. */
+/* False when there is no room; what is reaped then makes some. */
 FTH_HD bool one_lock_submit(struct one_lock *q, struct fth_nvme_qp *qp,
 			    const struct fth_nvme_sqe *command, uint32_t *id)
 {
@@ -74,7 +74,7 @@ FTH_HD bool one_lock_submit(struct one_lock *q, struct fth_nvme_qp *qp,
 	return true;
 }
 
-/* Is there a completion that nobody has drained? Needs no lock (dissertation, 5.5). */
+/* Is there a completion that nobody has reaped? Needs no lock (dissertation, 5.5). */
 FTH_HD bool one_lock_news(struct one_lock *q, struct fth_nvme_qp *qp)
 {
 	uint32_t head = fth_load_relaxed_dev32(&q->cq_head);
@@ -83,7 +83,7 @@ FTH_HD bool one_lock_news(struct one_lock *q, struct fth_nvme_qp *qp)
 	return fth_nvme_cqe_phase(info) == fth_ring_phase(head, qp->cq_shift);
 }
 
-/* Take the result of a command, which gives its id back; false if it has not been drained. */
+/* Take the result of a command, which gives its id back; false if it has not been reaped. */
 FTH_HD bool one_lock_collect(struct one_lock *q, uint32_t id, uint32_t *status)
 {
 	/* acquire: the data that came is not read before this. */

@@ -9,7 +9,7 @@
  *	hidden		cache->ranges has it no more: nobody finds it. Its number stays taken.
  *	left		threads that had found it before are through: those that turn the hand or go
  *			through all frames (loans, tables), and those that flush all ranges (holders)
- *	drained		if it is the last one of its device: no request is in flight
+ *	idle		if it is the last one of its device: no request is in flight
  *	gone		its number is free, the device's channels are closed, it is freed
  */
 #include "cache_internal.h"

@@ -255,7 +255,7 @@ static void check_end(struct bed *bed)
 	assert_int_equal(qp->tail, commands);
 	assert_int_equal(qp->sq_head, commands);
 	assert_int_equal(qp->cq_head, commands);
-	assert_int_equal(qp->ring_lock + qp->drain_lock + qp->failed + qp->waiters, 0);
+	assert_int_equal(qp->ring_lock + qp->reap_lock + qp->failed + qp->waiters, 0);
 }
 
 /* Blocks that were written are on the medium where they belong, and were counted as such. */

@@ -35,7 +35,7 @@ struct vol_object {
 	uint64_t stale;	   /* devices not to be read, nor written, for this object */
 	uint32_t unsynced; /* replicas may differ: read the first good one only */
 	uint32_t written;  /* since it was opened */
-	uint32_t gate;	   /* requests that change replicas, in flight; or closed for repairs */
+	uint32_t changes;  /* how many are in flight, or REPAIRING: none begins */
 	uint32_t repair_count;
 
 	/* Under vol->update: */
@@ -148,9 +148,9 @@ int vol_pending_commit(struct vol_object *obj, bool open);
 
 /* ---- replicas.c ---- */
 
-/* Changes to replicas pass the gate, so that a repair never overwrites one. False: closed. */
-bool vol_gate_enter(struct vol_object *obj);
-void vol_gate_leave(struct vol_object *obj);
+/* A repair never overwrites a change. False: a repair is under way, and the change can not begin. */
+bool vol_change_begin(struct vol_object *obj);
+void vol_change_end(struct vol_object *obj);
 
 /* A range that a replica could not give, for the worker. */
 void vol_note_repair(struct vol_object *obj, uint64_t offset, uint64_t length, unsigned replica);

@@ -23,7 +23,7 @@ struct vol_worker {
 	pthread_cond_t idle;   /* a piece of work is done */
 	bool stop, busy;
 	struct vol_chan *chans;	      /* with requests for it, in the order they came */
-	struct vol_chan *at_gates;    /* that wait for the gate of their object */
+	struct vol_chan *awaiting;    /* that wait for the end of a repair */
 	struct vol_object *repairs;   /* objects with repairs to be tried */
 	struct vol_object *repairing; /* the one it is at */
 };
@@ -83,8 +83,8 @@ int vol_worker_start(struct vol_worker *worker);
 void vol_worker_repair(struct vol_object *obj);
 /* Wait for the repairs of obj, but not for ever; then the worker does not touch it any more. */
 void vol_worker_withdraw(struct vol_object *obj);
-/* The gate of obj is open: let channels know that wait for it. */
-void vol_worker_gate_opened(struct vol_object *obj);
+/* A repair of obj has ended: let channels know that wait for it. */
+void vol_worker_repair_ended(struct vol_object *obj);
 
 /* ---- catalog_slots.c ---- */
 

@@ -291,7 +291,7 @@ static void after_a_crash_what_was_read_is_read_again(void **state)
 	rack_release(&rack);
 }
 
-/* A request that the worker answered has left the gate. */
+/* A request that the worker answered is no longer in obj->changes. */
 static void repairs_go_on_after_a_device_failed(void **state)
 {
 	struct fth_vol_object_options o = shape(4096, 3, 1);
@@ -621,12 +621,12 @@ static void repairs_wait_for_changes_in_flight(void **state)
 	begin(&rack, 2, 4096, 2, 7);
 	dev = open_object(rack.vol, "x");
 	obj = ((struct vol_dev *)dev)->obj;
-	assert_true(vol_gate_enter(obj));
+	assert_true(vol_change_begin(obj));
 	vol_note_repair(obj, 0, 512, 1);
 	vol_note_repair(obj, 0, 512, 1); /* once is enough */
 	settle(dev);
 	assert_int_equal(obj->repair_count, 1);
-	vol_gate_leave(obj);
+	vol_change_end(obj);
 	settle(dev);
 	assert_int_equal(obj->repair_count, 0);
 	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 1);

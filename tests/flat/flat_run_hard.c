@@ -222,7 +222,7 @@ static void small_things(void)
 
 static ssize_t stream_bytes;
 
-static void *drain(void *raw)
+static void *read_stream(void *raw)
 {
 	static uint8_t some[65536];
 	int fd = *(int *)raw;
@@ -265,7 +265,7 @@ static void vectors(void)
 	struct iovec *from, *to;
 	int datagrams[2], stream[2], ends[2], fd;
 	char name[] = "flat_run_XXXXXX";
-	pthread_t drainer;
+	pthread_t reader;
 
 	start();
 	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, datagrams) == 0);
@@ -292,12 +292,12 @@ static void vectors(void)
 	CHECK(readv(datagrams[1], (to = make_vector(n, 60, 0)), (int)n) == (ssize_t)n * 60);
 	check_vector(to, n, 60);
 	/* all of it goes to a stream, by one call */
-	CHECK(pthread_create(&drainer, NULL, drain, &stream[1]) == 0);
+	CHECK(pthread_create(&reader, NULL, read_stream, &stream[1]) == 0);
 	from = make_vector(n, 700, 1);
 	*m = (struct msghdr){.msg_iov = from, .msg_iovlen = n};
 	CHECK(sendmsg(stream[0], m, 0) == (ssize_t)n * 700);
 	close(stream[0]);
-	CHECK(pthread_join(drainer, NULL) == 0 && stream_bytes == (ssize_t)n * 700);
+	CHECK(pthread_join(reader, NULL) == 0 && stream_bytes == (ssize_t)n * 700);
 	/* files and pipes */
 	fd = mkstemp(name);
 	CHECK(fd >= 0 && unlink(name) == 0);

@@ -153,7 +153,7 @@ static void check_all(void)
 		"the doorbell holds the tail");
 	require(cq_doorbell == (qp.cq_head & ((1u << qp.cq_shift) - 1)), "and the other the head");
 	require(fth_nvme_qp_failed(&qp) == -model.failed, "it has failed if it must");
-	require(qp.ring_lock == 0 && qp.drain_lock == 0, "no lock is held");
+	require(qp.ring_lock == 0 && qp.reap_lock == 0, "no lock is held");
 }
 
 static void check_done(uint32_t id, const struct fth_nvme_done *done)

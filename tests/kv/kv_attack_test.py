@@ -172,7 +172,7 @@ def test_hostile_requests():
                      b"incr k 99999999999999999999999\r\n", b"verbosity " * 1000 + b"\r\n",
                      b"\x80" + b"\x00" * 23, b"\x80\x01\xff\xff" + b"\xff" * 20):
             s = socket.create_connection(("127.0.0.1", server.port), 60)
-            reader = threading.Thread(target=drain, args=(s,))
+            reader = threading.Thread(target=read_all, args=(s,))
             reader.start()
             try:
                 s.sendall(data)
@@ -190,7 +190,7 @@ def test_hostile_requests():
         server.stop()
 
 
-def drain(s):
+def read_all(s):
     try:
         while s.recv(65536):
             pass

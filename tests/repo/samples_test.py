@@ -28,7 +28,7 @@ static struct fth_cache *cache;
 static struct fth_kv *kv;
 static struct fth_nvme_ctrl *ctrl;
 static struct fth_nvme_qp *qp;
-static struct fth_nvme_drain drain;
+static struct fth_nvme_reap reap;
 static struct fth_nvme_done done;
 static uint32_t id;
 static struct { struct fth_array *base; uint64_t *type_of_element; } a;

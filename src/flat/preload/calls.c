@@ -86,8 +86,9 @@ static mode_t kind_of_fd(long fd)
 {
 	struct stat st;
 
-	return gate_call(SYS_fstat, fd, (long)(uintptr_t)&st, 0, 0, 0, 0) == 0 ? st.st_mode & S_IFMT
-									       : 0;
+	return direct_call(SYS_fstat, fd, (long)(uintptr_t)&st, 0, 0, 0, 0) == 0
+		       ? st.st_mode & S_IFMT
+		       : 0;
 }
 
 bool calls_is_file(long fd)
@@ -110,8 +111,8 @@ static bool is_stream(long fd)
 	int type;
 	socklen_t length = sizeof(type);
 
-	if (gate_call(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)(uintptr_t)&type,
-		      (long)(uintptr_t)&length, 0) == 0)
+	if (direct_call(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)(uintptr_t)&type,
+			(long)(uintptr_t)&length, 0) == 0)
 		return type == SOCK_STREAM;
 	return kind_of_fd(fd) == S_IFIFO || calls_is_file(fd);
 }

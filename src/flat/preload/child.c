@@ -65,17 +65,17 @@ int child_open(void)
  * In a child without a region. Its addresses stay taken, so that nothing else comes to lie there,
  * and an access is explained. No vector registers: those of the program may still be in use.
  */
-__attribute__((target("general-regs-only"))) void gate_forked(void)
+__attribute__((target("general-regs-only"))) void direct_forked(void)
 {
 	__atomic_store_n(&run.active, false, __ATOMIC_RELAXED);
 	run.min_alloc = RUN_NEVER;
-	(void)gate_call(SYS_mmap, (long)run.start, (long)(run.end - run.start), PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	(void)direct_call(SYS_mmap, (long)run.start, (long)(run.end - run.start), PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	/* the parent's: it, and its next child, would live as long as this child */
 	if (run.flat && run.flat->fork && !shares_files) {
-		(void)gate_call(SYS_close, run.flat->fork->slot_fd, 0, 0, 0, 0, 0);
-		(void)gate_call(SYS_close, run.flat->fork->spare_fd, 0, 0, 0, 0, 0);
-		(void)gate_call(SYS_close, run.flat->fork->child_fd, 0, 0, 0, 0, 0);
+		(void)direct_call(SYS_close, run.flat->fork->slot_fd, 0, 0, 0, 0, 0);
+		(void)direct_call(SYS_close, run.flat->fork->spare_fd, 0, 0, 0, 0, 0);
+		(void)direct_call(SYS_close, run.flat->fork->child_fd, 0, 0, 0, 0, 0);
 	}
 }
 
@@ -104,7 +104,7 @@ bool child_can_have_region(long nr, const long a[6])
 
 static void begin_child(uint64_t end, bool has_region)
 {
-	run.pid = (int)gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	run.pid = (int)direct_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	memcpy(&figures, run.shared, sizeof(figures));
 	run.shared = &figures;
 	figures.errors_said = 0;
@@ -112,9 +112,9 @@ static void begin_child(uint64_t end, bool has_region)
 	publish_forked();
 	calls_forked();
 	fork_barrier_forked();
-	if (!has_region || fork_become(run.flat, end) < 0 || gate_enable() < 0)
-		gate_forked();
-	gate_selector = GATE_ALLOW; /* until the handler returns */
+	if (!has_region || fork_become(run.flat, end) < 0 || dispatch_enable() < 0)
+		direct_forked();
+	dispatch_selector = DISPATCH_ALLOW; /* until the handler returns */
 }
 
 /* The numbers of our descriptors may be above a limit that the program has set since. */
@@ -149,7 +149,7 @@ long child_make(long nr, const long a[6])
 	quiet = fork_barrier_close(fth_deadline_ns(CLOSE_BARRIER_NS));
 	lift_limit(&limit);
 	has_region = quiet && fork_begin(run.flat, end) == 0;
-	rc = gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	rc = direct_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	if (rc == 0)
 		begin_child(end, has_region);
 	else if (has_region)

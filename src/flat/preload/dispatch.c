@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * System calls that were caught, by SIGSYS. One that does not use the region is made by the program
- * itself, at a site of the gate, with all registers and with its own signal mask: it can block, be
+ * itself, at a direct site, with all registers and with its own signal mask: it can block, be
  * interrupted and restarted, and make children. One that does is made here. Those that would take
  * from us what we need (handlers, masks, descriptors) are carried out as far as they concern the
  * program.
@@ -96,28 +96,28 @@ static long close_range_around(const long a[6])
 	if (first >= end || last < ours || first > last)
 		return NOT_HERE;
 	if (first < ours)
-		rc = gate_call(SYS_close_range, first, ours - 1, a[2], 0, 0, 0);
+		rc = direct_call(SYS_close_range, first, ours - 1, a[2], 0, 0, 0);
 	if (rc == 0 && last >= end)
-		rc = gate_call(SYS_close_range, end, last, a[2], 0, 0, 0);
+		rc = direct_call(SYS_close_range, end, last, a[2], 0, 0, 0);
 	return rc;
 }
 
 /* ---- children ---- */
 
-static enum gate_kind kind_of_clone(const struct caught *c)
+static enum direct_kind kind_of_clone(const struct caught *c)
 {
 	uint64_t flags = (uint64_t)c->a[0];
 
 	if (c->nr == SYS_fork)
-		return GATE_FORK;
+		return DIRECT_FORK;
 	if (c->nr == SYS_vfork)
-		return GATE_SHARE;
+		return DIRECT_SHARE;
 	if (c->nr == SYS_clone3 && calls_get(&flags, (uintptr_t)c->a[0], sizeof(flags)) < 0)
-		return GATE_PLAIN;
+		return DIRECT_PLAIN;
 	if (!(flags & CLONE_VM))
-		return GATE_FORK;
+		return DIRECT_FORK;
 	/* others would use thread-local memory at the same time as this thread */
-	return (flags & (CLONE_SETTLS | CLONE_VFORK)) ? GATE_SHARE : GATE_PLAIN;
+	return (flags & (CLONE_SETTLS | CLONE_VFORK)) ? DIRECT_SHARE : DIRECT_PLAIN;
 }
 
 #define CLONE3_STACK_AT 40 /* in struct clone_args */
@@ -256,7 +256,7 @@ static bool makes_child(long nr)
 
 static bool is_fork(const struct caught *c)
 {
-	return makes_child(c->nr) && kind_of_clone(c) == GATE_FORK;
+	return makes_child(c->nr) && kind_of_clone(c) == DIRECT_FORK;
 }
 
 /* The program makes the call itself when the handler returns. Returns false if no site is left. */
@@ -264,7 +264,7 @@ static bool send_to_site(struct caught *c)
 {
 	greg_t *rip = &c->context->uc_mcontext.gregs[REG_RIP];
 	uintptr_t site =
-		gate_site(makes_child(c->nr) ? kind_of_clone(c) : GATE_PLAIN, (uintptr_t)*rip);
+		direct_site(makes_child(c->nr) ? kind_of_clone(c) : DIRECT_PLAIN, (uintptr_t)*rip);
 
 	if (site)
 		*rip = (greg_t)site;
@@ -305,7 +305,7 @@ void dispatch_call(int sig, siginfo_t *info, void *context)
 	run_count(RUN_CALLS, 1);
 	read_call(&c, context);
 	handle_call(&c);
-	gate_selector = GATE_BLOCK;
+	dispatch_selector = DISPATCH_BLOCK;
 	run_rested();
 	errno = saved;
 }

@@ -209,11 +209,11 @@ long calls_kernel(long nr, const long a[6], run_mask mask)
 {
 	long rc;
 
-	gate_selector = GATE_BLOCK;
+	dispatch_selector = DISPATCH_BLOCK;
 	(void)run_set_mask(mask);
 	run_rested();
-	rc = gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	rc = direct_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	(void)run_set_mask(~RUN_FAULTS);
-	gate_selector = GATE_ALLOW;
+	dispatch_selector = DISPATCH_ALLOW;
 	return rc;
 }

@@ -54,7 +54,7 @@ static bool clip(uintptr_t *at, size_t *length)
 
 static long kernel(long nr, const long a[6])
 {
-	return gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return direct_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 static size_t whole_pages(size_t bytes)
@@ -106,7 +106,7 @@ long memory_sync(uintptr_t at, size_t length, int flags)
 
 	if (clip(&inside, &n) && !heap_has_left(inside, n))
 		return 0;
-	return gate_call(SYS_msync, (long)at, (long)length, flags, 0, 0, 0);
+	return direct_call(SYS_msync, (long)at, (long)length, flags, 0, 0, 0);
 }
 
 long memory_map(const long a[6], bool ours)
@@ -146,15 +146,15 @@ long memory_unmap(uintptr_t at, size_t length)
 	size_t n = length = whole_pages(length);
 
 	if (!clip(&inside, &n))
-		return gate_call(SYS_munmap, (long)at, (long)length, 0, 0, 0, 0);
+		return direct_call(SYS_munmap, (long)at, (long)length, 0, 0, 0, 0);
 	if (at % PAGE || length == 0)
 		return -EINVAL;
 	unmap_inside(inside, inside + n);
 	if (at < inside)
-		(void)gate_call(SYS_munmap, (long)at, (long)(inside - at), 0, 0, 0, 0);
+		(void)direct_call(SYS_munmap, (long)at, (long)(inside - at), 0, 0, 0, 0);
 	if (inside + n < at + length)
-		(void)gate_call(SYS_munmap, (long)(inside + n), (long)(at + length - inside - n), 0,
-				0, 0, 0);
+		(void)direct_call(SYS_munmap, (long)(inside + n), (long)(at + length - inside - n),
+				  0, 0, 0, 0);
 	return 0;
 }
 
@@ -166,7 +166,7 @@ static void clear_part(uintptr_t at, uintptr_t end)
 	if (at >= end)
 		return;
 	if (heap_has_left(at & ~(run.page - 1), 1))
-		(void)gate_call(SYS_madvise, (long)at, (long)(end - at), MADV_DONTNEED, 0, 0, 0);
+		(void)direct_call(SYS_madvise, (long)at, (long)(end - at), MADV_DONTNEED, 0, 0, 0);
 	else
 		memset((void *)at, 0, end - at);
 }
@@ -195,7 +195,7 @@ int memory_attach(int id, uintptr_t at, int flags)
 	if (flags & SHM_RND)
 		at &= ~(PAGE - 1);
 	if (!(flags & SHM_REMAP) || at % PAGE ||
-	    gate_call(SYS_shmctl, id, IPC_STAT, (long)(uintptr_t)&segment, 0, 0, 0) < 0)
+	    direct_call(SYS_shmctl, id, IPC_STAT, (long)(uintptr_t)&segment, 0, 0, 0) < 0)
 		return 0;
 	return memory_leave(at, segment.shm_segsz, true);
 }
@@ -209,8 +209,9 @@ static uintptr_t reserve_gap(uintptr_t at, uintptr_t end)
 	size_t step = end - at;
 
 	while (step >= PAGE) {
-		if (gate_call(SYS_mmap, (long)at, (long)step, PROT_NONE,
-			      PLAIN_FLAGS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == (long)at)
+		if (direct_call(SYS_mmap, (long)at, (long)step, PROT_NONE,
+				PLAIN_FLAGS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+				0) == (long)at)
 			at += step;
 		else
 			step = step / 2 & ~(PAGE - 1);
@@ -222,7 +223,7 @@ static uintptr_t reserve_gap(uintptr_t at, uintptr_t end)
 /* The addresses belong to the region again. */
 long memory_detach(uintptr_t at)
 {
-	long rc = gate_call(SYS_shmdt, (long)at, 0, 0, 0, 0, 0);
+	long rc = direct_call(SYS_shmdt, (long)at, 0, 0, 0, 0, 0);
 	uintptr_t end;
 
 	if (rc < 0)
@@ -299,8 +300,8 @@ static long move_left(const struct remap *r)
 
 	if ((r->flags & MREMAP_FIXED) && memory_leave(r->wanted, r->new, false) < 0)
 		return -ENOMEM;
-	to = gate_call(SYS_mremap, (long)r->at, (long)r->old, (long)r->new, r->flags,
-		       (long)r->wanted, 0);
+	to = direct_call(SYS_mremap, (long)r->at, (long)r->old, (long)r->new, r->flags,
+			 (long)r->wanted, 0);
 	if (to > 0 && to != (long)r->at && !(r->flags & MREMAP_DONTUNMAP))
 		unmap_inside(r->at, r->at + r->old);
 	return to;
@@ -364,16 +365,16 @@ long memory_advise(uintptr_t at, size_t length, int advice)
 	size_t n = length;
 
 	if (!clip(&inside, &n))
-		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
+		return direct_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	if (at % PAGE)
 		return -EINVAL;
 	n = whole_pages(n);
 	if (heap_has_left(inside, n)) /* as the program made it: a file, perhaps */
-		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
+		return direct_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK || advice == MADV_GUARD_INSTALL) {
 		if (memory_leave(inside, n, true) < 0)
 			return -ENOMEM;
-		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
+		return direct_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	}
 	if (advice == MADV_KEEPONFORK || advice == MADV_DOFORK)
 		return heap_advise_left(inside, n, advice);

@@ -7,7 +7,7 @@
  *	spans.c, heap.c	which pages of it are allocated
  *	alloc.c		malloc() and its family
  *	mappings.c	mmap() and its family
- *	syscall_gate_x86.c  system calls that are not caught
+ *	syscall_direct_x86.c  system calls that are not caught
  *	dispatch.c	system calls that are
  *	calls.c		system calls whose buffers are in the region, with user_copy.c, exec.c,
  *			hold_pages.c, small_args.c, vectors.c
@@ -18,8 +18,8 @@
  * Invariants
  *  1. Nothing here allocates memory by malloc() after start: a fault may come while the program's
  *     allocator holds its locks.
- *  2. A thread whose selector is GATE_ALLOW has all signals blocked but those of faults, or is in a
- *     handler that has: a handler of the program never runs with GATE_ALLOW.
+ *  2. A thread whose selector is DISPATCH_ALLOW has all signals blocked but those of faults, or is in a
+ *     handler that has: a handler of the program never runs with DISPATCH_ALLOW.
  *  3. SIGBUS, SIGSEGV and SIGSYS are never blocked, and their handlers are ours. What the program
  *     asked for instead is in signals.c.
  *  4. A page is either in the region or foreign: ordinary memory that took its place. Foreign pages
@@ -28,7 +28,7 @@
 #ifndef FATHOM_SRC_FLAT_PRELOAD_RUN_H
 #define FATHOM_SRC_FLAT_PRELOAD_RUN_H
 
-#include "flat/preload/syscall_gate.h"
+#include "flat/preload/syscall_direct.h"
 #include "flat/preload/run_shared.h"
 
 #include <signal.h>
@@ -62,13 +62,13 @@ static inline bool run_active(void)
 /* Is it the program that calls, and not the library? */
 static inline bool run_program(void)
 {
-	return run_active() && gate_selector == GATE_BLOCK;
+	return run_active() && dispatch_selector == DISPATCH_BLOCK;
 }
 
 /* Is this a child that borrows the memory of the program until it becomes another (vfork)? */
 static inline bool run_borrowed(void)
 {
-	return gate_call(39 /* getpid */, 0, 0, 0, 0, 0, 0) != run.pid;
+	return direct_call(39 /* getpid */, 0, 0, 0, 0, 0, 0) != run.pid;
 }
 
 /* Does any byte of [at, at + length) belong to the region? */
@@ -119,8 +119,8 @@ static inline run_mask run_set_mask(run_mask mask)
 {
 	run_mask before = 0;
 
-	(void)gate_call(14 /* rt_sigprocmask */, SIG_SETMASK, (long)(uintptr_t)&mask,
-			(long)(uintptr_t)&before, sizeof(mask), 0, 0);
+	(void)direct_call(14 /* rt_sigprocmask */, SIG_SETMASK, (long)(uintptr_t)&mask,
+			  (long)(uintptr_t)&before, sizeof(mask), 0, 0);
 	return before;
 }
 
@@ -134,17 +134,17 @@ extern __thread bool run_own_thread
 
 static inline uint8_t run_work(void)
 {
-	uint8_t before = gate_selector;
+	uint8_t before = dispatch_selector;
 
-	run_own_thread |= before == GATE_BLOCK;
-	gate_selector = GATE_ALLOW;
+	run_own_thread |= before == DISPATCH_BLOCK;
+	dispatch_selector = DISPATCH_ALLOW;
 	return before;
 }
 
 /* After the selector and the mask of the program are there again. */
 static inline void run_rested(void)
 {
-	if (gate_selector == GATE_BLOCK && __builtin_expect(signals_late, 0))
+	if (dispatch_selector == DISPATCH_BLOCK && __builtin_expect(signals_late, 0))
 		signals_flush();
 }
 
@@ -163,7 +163,7 @@ static inline struct run_before run_enter(void)
 
 static inline void run_leave(struct run_before before)
 {
-	gate_selector = before.selector;
+	dispatch_selector = before.selector;
 	(void)run_set_mask(before.mask);
 	run_rested();
 }

@@ -2,7 +2,7 @@
 /*
  * SIGBUS, SIGSEGV and SIGSYS are ours. What the program asks for them is noted here and carried out
  * when such a signal is not of the region: its handler runs with the mask and on the stack that it
- * would have had. All other signals are the kernel's, with a restorer in the gate, and with masks
+ * would have had. All other signals are the kernel's, with a direct restorer, and with masks
  * that leave faults unblocked.
  */
 #include "flat/preload/run.h"
@@ -35,8 +35,8 @@ static bool is_ours(int sig)
 
 static long set_action(int sig, const struct run_action *action, struct run_action *old)
 {
-	return gate_call(SYS_rt_sigaction, sig, (long)(uintptr_t)action, (long)(uintptr_t)old,
-			 sizeof(run_mask), 0, 0);
+	return direct_call(SYS_rt_sigaction, sig, (long)(uintptr_t)action, (long)(uintptr_t)old,
+			   sizeof(run_mask), 0, 0);
 }
 
 /* ---- the region's ---- */
@@ -57,7 +57,7 @@ static void say_error(int rc)
 		length = snprintf(text, sizeof(text),
 				  "fathom: flat run: cannot read or write a page of %.100s: %s\n",
 				  run.shared->uri, strerror(-rc));
-	(void)gate_call(SYS_write, STDERR_FILENO, (long)(uintptr_t)text, length, 0, 0, 0);
+	(void)direct_call(SYS_write, STDERR_FILENO, (long)(uintptr_t)text, length, 0, 0, 0);
 }
 
 /*
@@ -98,7 +98,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		say_error(rc);
 	if (run_active())
 		run_publish(rc <= 0);
-	gate_selector = before;
+	dispatch_selector = before;
 	run_rested();
 	if (rc <= 0)
 		signals_deliver(sig, info, context);
@@ -109,7 +109,7 @@ static int take(int sig, void (*handler)(int, siginfo_t *, void *), unsigned lon
 	struct run_action action = {
 		.handler = (void (*)(int))(void *)handler,
 		.flags = SA_SIGINFO | SA_NODEFER | SA_RESTORER_ | flags,
-		.restorer = gate_restorer,
+		.restorer = direct_restorer,
 		.mask = ~RUN_FAULTS,
 	};
 
@@ -141,13 +141,13 @@ int signals_take(void (*on_call)(int, siginfo_t *, void *))
 static void die(int sig, const siginfo_t *info)
 {
 	struct run_action fatal = {
-		.handler = SIG_DFL, .flags = SA_RESTORER_, .restorer = gate_restorer};
+		.handler = SIG_DFL, .flags = SA_RESTORER_, .restorer = direct_restorer};
 
 	run_publish(true);
 	(void)set_action(sig, &fatal, NULL);
 	if (info->si_code <= 0) /* sent; a fault comes again by itself */
-		(void)gate_call(SYS_tgkill, getpid(), gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0), sig,
-				0, 0, 0);
+		(void)direct_call(SYS_tgkill, getpid(), direct_call(SYS_gettid, 0, 0, 0, 0, 0, 0),
+				  sig, 0, 0, 0);
 }
 
 static struct run_action take_action(int sig)
@@ -188,7 +188,7 @@ void signals_deliver(int sig, siginfo_t *info, void *raw)
 	}
 	(void)run_set_mask((*mask | action.mask | (action.flags & SA_NODEFER ? 0 : RUN_BIT(sig))) &
 			   ~RUN_FAULTS);
-	gate_selector = GATE_BLOCK;
+	dispatch_selector = DISPATCH_BLOCK;
 	if (action.flags & SA_SIGINFO)
 		((void (*)(int, siginfo_t *, void *))(void *)action.handler)(sig, info, context);
 	else
@@ -229,21 +229,22 @@ void signals_flush(void)
 	late.n = kept;
 	signals_late = false;
 	for (unsigned i = 0; i < n; i++)
-		(void)gate_call(SYS_rt_tgsigqueueinfo, gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
-				gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0), ready[i].si_signo,
-				(long)(uintptr_t)&ready[i], 0, 0);
+		(void)direct_call(SYS_rt_tgsigqueueinfo, direct_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
+				  direct_call(SYS_gettid, 0, 0, 0, 0, 0, 0), ready[i].si_signo,
+				  (long)(uintptr_t)&ready[i], 0, 0);
 }
 
 void signals_sent(int sig, siginfo_t *info, void *raw)
 {
 	ucontext_t *context = raw;
 
-	if (gate_selector == GATE_ALLOW && !run_own_thread) { /* for the program's threads */
+	if (dispatch_selector == DISPATCH_ALLOW &&
+	    !run_own_thread) { /* for the program's threads */
 		*(run_mask *)&context->uc_sigmask |= RUN_FAULTS;
 		(void)run_set_mask(~(run_mask)0);
-		(void)gate_call(SYS_rt_sigqueueinfo, gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0), sig,
-				(long)(uintptr_t)info, 0, 0, 0);
-	} else if (gate_selector == GATE_ALLOW || (blocked & RUN_BIT(sig))) {
+		(void)direct_call(SYS_rt_sigqueueinfo, direct_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
+				  sig, (long)(uintptr_t)info, 0, 0, 0);
+	} else if (dispatch_selector == DISPATCH_ALLOW || (blocked & RUN_BIT(sig))) {
 		keep_late(info);
 	} else {
 		signals_deliver(sig, info, context);
@@ -265,7 +266,7 @@ long signals_action(int sig, uintptr_t set, uintptr_t old, size_t size)
 		futex_unlock(&lock);
 	} else {
 		wanted.flags |= SA_RESTORER_;
-		wanted.restorer = gate_restorer;
+		wanted.restorer = direct_restorer;
 		wanted.mask &= ~RUN_FAULTS;
 		rc = set_action(sig, set ? &wanted : NULL, &before);
 	}
@@ -310,8 +311,8 @@ long signals_stack(stack_t *current, uintptr_t set, uintptr_t old)
 	if (set && !(wanted.ss_flags & SS_DISABLE) &&
 	    memory_leave((uintptr_t)wanted.ss_sp, wanted.ss_size, true) < 0)
 		return -ENOMEM;
-	rc = gate_call(SYS_sigaltstack, set ? (long)(uintptr_t)&wanted : 0,
-		       (long)(uintptr_t)&before, 0, 0, 0, 0);
+	rc = direct_call(SYS_sigaltstack, set ? (long)(uintptr_t)&wanted : 0,
+			 (long)(uintptr_t)&before, 0, 0, 0, 0);
 	if (rc < 0)
 		return rc;
 	if (set) {

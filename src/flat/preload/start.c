@@ -170,7 +170,7 @@ static int start(void)
 	__atomic_store_n(&run.shared->state, RUN_GOES_ON, __ATOMIC_RELEASE);
 	__atomic_store_n(&run.active, true, __ATOMIC_RELAXED);
 	run.min_alloc = run.shared->min_alloc;
-	rc = gate_enable();
+	rc = dispatch_enable();
 	return rc < 0 ? fth_fail(-rc, "cannot enable syscall user dispatch: %s", strerror(-rc)) : 0;
 }
 

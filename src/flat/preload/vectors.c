@@ -102,7 +102,7 @@ static bool messages_touch(uintptr_t at, unsigned n)
 static bool is_within(long nr, const long a[6])
 {
 	return (nr == SYS_process_vm_readv || nr == SYS_process_vm_writev) && a[5] == 0 &&
-	       a[0] == gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	       a[0] == direct_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
 bool vectors_touch(long nr, const long a[6])
@@ -505,7 +505,7 @@ long vectors_do(long nr, const long a[6], run_mask mask)
 	if (nr == SYS_sendmmsg || nr == SYS_recvmmsg)
 		return do_messages(a, nr == SYS_recvmmsg, mask);
 	if (nr == SYS_vmsplice &&
-	    (gate_call(SYS_fcntl, a[0], F_GETFL, 0, 0, 0, 0) & O_ACCMODE) == O_RDONLY)
+	    (direct_call(SYS_fcntl, a[0], F_GETFL, 0, 0, 0, 0) & O_ACCMODE) == O_RDONLY)
 		return do_vector(&unsplice, a, mask);
 	if (is_within(nr, a))
 		return do_within(find_call(nr), a);

@@ -33,7 +33,7 @@ static long result(long rc)
 
 static long raw(long nr, const long a[6])
 {
-	return gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return direct_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 /* A process without a region, or a child of one, has it simpler. */
@@ -49,7 +49,7 @@ static long call(long nr, long a, long b, long c, long d, long e, long f)
 		rc = calls_do(nr, args, before.mask);
 		run_leave(before);
 	} else {
-		rc = gate_call(nr, a, b, c, d, e, f);
+		rc = direct_call(nr, a, b, c, d, e, f);
 	}
 	pthread_setcanceltype(type, NULL);
 	return result(rc);

@@ -337,7 +337,7 @@ static uint64_t check_queue(const struct job *job, uint32_t q)
 	MUST(ids == qp->ids && commands > 0);
 	MUST(qp->ticket == commands && qp->tail == commands);
 	MUST(qp->sq_head == commands && qp->cq_head == commands);
-	MUST(qp->ring_lock + qp->drain_lock + qp->failed + qp->waiters == 0);
+	MUST(qp->ring_lock + qp->reap_lock + qp->failed + qp->waiters == 0);
 	return commands;
 }
 

@@ -166,7 +166,7 @@ static inline void check_end(const struct bed *bed)
 			ids += (uint32_t)__builtin_popcount(qp->free_ids[w].bits);
 		assert_int_equal(ids, qp->ids);
 		assert_int_equal(qp->ticket, qp->cq_head);
-		assert_int_equal(qp->ring_lock + qp->drain_lock + qp->failed + qp->waiters, 0);
+		assert_int_equal(qp->ring_lock + qp->reap_lock + qp->failed + qp->waiters, 0);
 	}
 }
 

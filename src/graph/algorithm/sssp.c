@@ -212,7 +212,7 @@ static void advance(struct sssp *sssp, uint64_t least)
 	swap(&sssp->far, &sssp->far_next);
 }
 
-static int drain_near(struct sssp *sssp, const struct fth_graph_job *job, uint64_t *rounds)
+static int settle_near(struct sssp *sssp, const struct fth_graph_job *job, uint64_t *rounds)
 {
 	int rc = 0;
 
@@ -239,10 +239,10 @@ static int search(struct sssp *sssp, uint32_t source, const struct fth_graph_job
 	sssp->limit = sssp->delta;
 	relax(worker, source, 0);
 	fth_feeder_flush(&worker->near, &sssp->next);
-	rc = drain_near(sssp, job, rounds);
+	rc = settle_near(sssp, job, rounds);
 	while (rc == 0 && (least = least_far(sssp)) != UINT64_MAX) {
 		advance(sssp, least);
-		rc = drain_near(sssp, job, rounds);
+		rc = settle_near(sssp, job, rounds);
 	}
 	return rc;
 }

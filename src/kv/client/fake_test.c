@@ -69,7 +69,7 @@ static void say(int fd, const char *text)
 }
 
 /* Until the client closes. */
-static void drain(int fd)
+static void read_rest(int fd)
 {
 	char rest[4096];
 
@@ -190,7 +190,7 @@ static void play_slowly(struct fake *fake, int fd, unsigned number)
 		if (i % 5 == 0)
 			usleep(1000);
 	}
-	drain(fd);
+	read_rest(fd);
 }
 
 static void answers_in_pieces(void **state)
@@ -215,7 +215,7 @@ static void play_reversed(struct fake *fake, int fd, unsigned number)
 	(void)number;
 	if (strcmp(hear(fd, line), "get a b a c\r\n") == 0)
 		say(fd, "VALUE c 0 1\r\n3\r\nVALUE a 0 1\r\n1\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
-	drain(fd);
+	read_rest(fd);
 }
 
 static void values_in_any_order(void **state)
@@ -329,7 +329,7 @@ static void play_errors(struct fake *fake, int fd, unsigned number)
 	say(fd, "SERVER_ERROR object too large for cache\r\n");
 	(void)hear(fd, line);
 	say(fd, "VALUE a 0 4\r\ngood\r\nEND\r\n");
-	drain(fd);
+	read_rest(fd);
 }
 
 /* Errors of the server belong to one request, and the connection goes on. */
@@ -369,7 +369,7 @@ static void play_closing(struct fake *fake, int fd, unsigned number)
 	}
 	if (number == 1) /* after a store was sent */
 		return;
-	drain(fd);
+	read_rest(fd);
 }
 
 static void closed_in_the_middle(void **state)
@@ -405,7 +405,7 @@ static void play_late(struct fake *fake, int fd, unsigned number)
 	say(fd, "VALUE a 0 4\r\nlate\r\nEND\r\n");
 	(void)hear(fd, line); /* get b */
 	say(fd, "VALUE b 0 4\r\ngood\r\nEND\r\n");
-	drain(fd);
+	read_rest(fd);
 }
 
 /* The answer to a get that was given up reaches nobody. */
@@ -443,7 +443,7 @@ static void play_silent(struct fake *fake, int fd, unsigned number)
 	char line[512];
 
 	if (number < 2)
-		drain(fd);
+		read_rest(fd);
 	else
 		while (*hear(fd, line))
 			say(fd, "VALUE a 0 4\r\ngood\r\nEND\r\n");
@@ -554,7 +554,7 @@ static void play_long(struct fake *fake, int fd, unsigned number)
 	say_bytes(fd, rest, LONG_VALUE + 2);
 	say(fd, "END\r\n");
 	free(rest);
-	drain(fd);
+	read_rest(fd);
 }
 
 static void long_values(void **state)

@@ -735,7 +735,7 @@ static void worker_free(struct fth_kv_worker *w)
 }
 
 /* Collect reads that ran out of time. False: some did not come back by the deadline. */
-static bool drain(struct fth_kv_worker *w, uint64_t deadline)
+static bool end_reads(struct fth_kv_worker *w, uint64_t deadline)
 {
 	while (w->reads) {
 		struct fth_dev_req *req;
@@ -751,7 +751,7 @@ void fth_kv_worker_close(struct fth_kv_worker *worker)
 {
 	struct fth_kv *kv;
 	struct fth_kv_op *op;
-	bool drained;
+	bool ended;
 
 	if (!worker)
 		return;
@@ -760,14 +760,14 @@ void fth_kv_worker_close(struct fth_kv_worker *worker)
 	while (worker->in_flight || worker->done.first)
 		if (fth_kv_reap(worker, &op, 1, 1, fth_deadline_ns(1000000000u)) == 1)
 			fth_kv_release(worker, op);
-	drained = drain(worker, fth_deadline_ns(kv->options.timeout_ns));
+	ended = end_reads(worker, fth_deadline_ns(kv->options.timeout_ns));
 	pthread_mutex_lock(&kv->workers_lock);
 	for (struct fth_kv_worker **link = &kv->workers; *link; link = &(*link)->next)
 		if (*link == worker) {
 			*link = worker->next;
 			break;
 		}
-	if (!drained) {
+	if (!ended) {
 		worker->next = kv->left_workers;
 		kv->left_workers = worker;
 	}
@@ -775,7 +775,7 @@ void fth_kv_worker_close(struct fth_kv_worker *worker)
 	if (worker->epoll >= 0)
 		close(worker->epoll);
 	close(worker->event);
-	if (drained)
+	if (ended)
 		worker_free(worker);
 }
 
@@ -795,7 +795,7 @@ void kv_workers_wait(struct fth_kv *kv)
 	struct fth_kv_worker *w;
 
 	while ((w = kv->left_workers)) {
-		if (!drain(w, fth_deadline_ns(CLOSE_NS))) {
+		if (!end_reads(w, fth_deadline_ns(CLOSE_NS))) {
 			kv->left_behind = true;
 			return;
 		}

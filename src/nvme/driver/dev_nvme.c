@@ -6,15 +6,15 @@
  * 1. A request is in `pending` while bytes of it have no command, in `done` when all its
  *    commands have completed and none will follow, and in neither while it only waits. An error
  *    stops further commands of the request, not those already in flight.
- * 2. A command id is held from take until its completion was drained, and not longer:
- *    the thread that drains the queue pair delivers the completion to the channel that owns the
+ * 2. A command id is held from take until its completion was reaped, and not longer:
+ *    the thread that reaps the queue pair delivers the completion to the channel that owns the
  *    command, and frees the id. No channel has to be reaped for another one to get an id.
  * 3. The resources of an arrived command belong to its channel: its place in the channel's pool,
  *    its bounce chunk, its request. The owner copies bounced data and issues further commands of
  *    the request, in its submit or reap. If the owner never reaps, only its own requests stall.
  * 4. A command is in one place: the pool; a flight (share->flights, under its id, from before put
  *    until delivery); or arrived (chan->arrived, or chan->mine). Its channel's thread moves it out
- *    of and into the pool; only the holder of the queue pair's drain_lock takes it from a flight.
+ *    of and into the pool; only the holder of the queue pair's reap_lock takes it from a flight.
  * 5. A command that timed out, of any channel, or a failed queue pair fails the whole
  *    controller, which disables it. Only then is the failure delivered to the commands in
  *    flight, by any thread that noticed it, and requests complete whose memory the controller may
@@ -23,7 +23,7 @@
  *    (share->issuing) and no id is held: commands of channels that are not reaped are delivered as
  *    failed, so they hold none.
  *
- *	pool --take, put--> flight --drain: completed, or sweep: failed--> arrived --owner--> pool
+ *	pool --take, put--> flight --reap: completed, or sweep: failed--> arrived --owner--> pool
  */
 #include "dev_nvme.h"
 
@@ -115,12 +115,12 @@ static uint32_t take_id(struct chan_nvme *chan)
 static void untake_id(struct chan_nvme *chan, uint32_t id)
 {
 	struct fth_nvme_qp *qp = chan->share->qp;
-	struct fth_nvme_drain drain;
+	struct fth_nvme_reap reap;
 
 	fth_nvme_qp_untake(qp, id);
-	fth_nvme_qp_drain_lock(qp, &drain);
+	fth_nvme_qp_reap_lock(qp, &reap);
 	nvme_wake_starving(chan->share);
-	fth_nvme_qp_drain_end(qp, &drain);
+	fth_nvme_qp_reap_end(qp, &reap);
 }
 
 /* Put a command that has an id and was built. From here on any thread may deliver it. */
@@ -355,7 +355,7 @@ static void check_now_and_then(struct chan_nvme *chan)
 /*
  * Sleep until an interrupt comes; true when the deadline has passed. The nap has an end of its own:
  * nobody else tells of a controller that is gone, and another channel on the same queue pair may
- * drain our completion and take the interrupt with it.
+ * reap our completion and take the interrupt with it.
  */
 static bool nap(struct chan_nvme *chan, uint64_t deadline)
 {

@@ -67,7 +67,7 @@ struct nvme_share {
 	struct nvme_flight *flights; /* per command id */
 	uint32_t channels;	     /* that use it */
 	uint32_t vector;	     /* its interrupt */
-	/* Guarded by the drain lock. */
+	/* Guarded by the reap lock. */
 	struct chan_nvme *watchers; /* channels with a descriptor */
 	bool told;		    /* they were woken for the failure of the queue pair */
 };
@@ -94,7 +94,7 @@ struct nvme_wake {
 	int event; /* an eventfd: something was delivered, or is in `done` */
 	int timer;
 	int vector;		/* the queue's interrupt, the transport's; -1: there is none */
-	bool watched;		/* in share->watchers; written under the drain lock */
+	bool watched;		/* in share->watchers; written under the reap lock */
 	bool listening;		/* vector is in the epoll set */
 	bool ticking;		/* timer is armed */
 	uint32_t signalled;	/* atomic: event was written and not yet read */
@@ -112,12 +112,12 @@ struct chan_nvme {
 	struct nvme_list done;
 	struct nvme_command *commands; /* the pool: as many as there are ids */
 	struct nvme_command *free;
-	struct nvme_command *mine; /* arrived, drained by this channel itself */
+	struct nvme_command *mine; /* arrived, reaped by this channel itself */
 	unsigned turns;		   /* looks at the queue so far */
 	uint64_t next_check;	   /* of timeouts, and whether the controller is well */
 	struct nvme_wake wake;
 
-	/* A list of arrived commands, last first: pushed to by any thread that drains the share. */
+	/* A list of arrived commands, last first: pushed to by any thread that reaps the share. */
 	FTH_NVME_ALIGNED uint64_t arrived;
 
 	uint32_t generation; /* of our copy of the regions */
@@ -140,7 +140,7 @@ static inline struct nvme_progress *nvme_progress(struct fth_dev_req *req)
 
 /*
  * Deliver every completion that has arrived to its channel; `self` is the calling one, or NULL.
- * With `wait`, also when another thread is draining: whatever arrived before the call is delivered
+ * With `wait`, also when another thread is reaping: whatever arrived before the call is delivered
  * when it returns.
  */
 void nvme_share_drain(struct nvme_share *share, struct chan_nvme *self, bool wait);
@@ -159,13 +159,13 @@ int nvme_dev_recover(struct dev_nvme *dev);
 
 /* ---- dev_nvme_wake.c ---- */
 
-/* An id was given back: channels that sleep and wait for one shall try. drain_lock is held. */
+/* An id was given back: channels that sleep and wait for one shall try. reap_lock is held. */
 void nvme_wake_starving(struct nvme_share *share);
 
 /* There was no id: be signalled when there may be one. Try once more after this. */
 void nvme_wake_starve(struct chan_nvme *chan);
 
-/* Make the channel's descriptor readable, if it has one. drain_lock is held, or it is our own. */
+/* Make the channel's descriptor readable, if it has one. reap_lock is held, or it is our own. */
 void nvme_wake_signal(struct chan_nvme *chan);
 
 /* The channel has something in flight now: see to it that it will be woken. */
@@ -174,7 +174,7 @@ void nvme_wake_arm(struct chan_nvme *chan);
 /* Take back every wake-up, and do what they ask for. Look for completions afterwards. */
 void nvme_wake_clear(struct chan_nvme *chan);
 
-/* The interrupt was read away: drain every queue that it is for. */
+/* The interrupt was read away: reap every queue that it is for. */
 void nvme_wake_drain_vector(struct chan_nvme *chan);
 
 int nvme_wake_open(struct chan_nvme *chan); /* the descriptor, or an error */

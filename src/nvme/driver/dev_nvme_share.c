@@ -2,8 +2,8 @@
 /*
  * A share: a queue pair and the channels that share it. dev_nvme.c has the invariants.
  *
- * Whoever drains the completion ring delivers each completion to the channel whose command it
- * ends, and frees its id there and then. All deliveries happen under the queue pair's drain_lock,
+ * Whoever reaps the completion ring delivers each completion to the channel whose command it
+ * ends, and frees its id there and then. All deliveries happen under the queue pair's reap_lock,
  * which is never held across I/O; the owner takes its deliveries without a lock.
  */
 #include "dev_nvme.h"
@@ -26,7 +26,7 @@ static void push_arrived(struct chan_nvme *chan, struct nvme_command *command)
 
 /*
  * Hand a command to its channel. Its flight has been cleared. The channel lives: it has a request
- * in flight until the push, and chan_close waits for the drain_lock after that.
+ * in flight until the push, and chan_close waits for the reap_lock after that.
  */
 static void deliver(struct chan_nvme *self, struct nvme_command *command, int result)
 {
@@ -61,18 +61,18 @@ static void end_flight(struct nvme_share *share, struct chan_nvme *self, uint32_
 
 void nvme_share_drain(struct nvme_share *share, struct chan_nvme *self, bool wait)
 {
-	struct fth_nvme_drain drain;
+	struct fth_nvme_reap reap;
 	uint32_t id;
 
 	if (wait)
-		fth_nvme_qp_drain_lock(share->qp, &drain);
-	else if (!fth_nvme_qp_drain_begin(share->qp, &drain))
+		fth_nvme_qp_reap_lock(share->qp, &reap);
+	else if (!fth_nvme_qp_reap_begin(share->qp, &reap))
 		return;
-	while (fth_nvme_qp_drain_next(share->qp, &drain, &id))
+	while (fth_nvme_qp_reap_next(share->qp, &reap, &id))
 		end_flight(share, self, id);
-	if (share->watchers && drain.head != drain.first)
+	if (share->watchers && reap.head != reap.first)
 		nvme_wake_starving(share);
-	fth_nvme_qp_drain_end(share->qp, &drain);
+	fth_nvme_qp_reap_end(share->qp, &reap);
 }
 
 /* Channels that only wait for an id have a failure to report as well; once for each failure. */
@@ -88,9 +88,9 @@ static void tell_watchers(struct nvme_share *share)
 
 void nvme_share_sweep(struct nvme_share *share)
 {
-	struct fth_nvme_drain drain;
+	struct fth_nvme_reap reap;
 
-	fth_nvme_qp_drain_lock(share->qp, &drain);
+	fth_nvme_qp_reap_lock(share->qp, &reap);
 	for (uint32_t id = 0; id < share->qp->ids; id++) {
 		struct nvme_flight *flight = &share->flights[id];
 		int failure;
@@ -111,7 +111,7 @@ void nvme_share_sweep(struct nvme_share *share)
 		deliver(NULL, flight->command, failure);
 	}
 	tell_watchers(share);
-	fth_nvme_qp_drain_end(share->qp, &drain);
+	fth_nvme_qp_reap_end(share->qp, &reap);
 }
 
 bool nvme_share_overdue(const struct nvme_share *share, uint64_t timeout_ns)

@@ -4,14 +4,14 @@
  *
  *	event	an eventfd of the channel: a command was delivered by another thread, or a request
  *		is done and was not handed back
- *	vector	the interrupt of its queue: completions have arrived that nobody has drained
+ *	vector	the interrupt of its queue: completions have arrived that nobody has reaped
  *	timer	fires now and then while requests are in flight, so that a command that has had its
  *		time is noticed, and a controller that is gone. Without interrupts it fires so often
  *		that it replaces them
  *
  * Invariants
- * 1. Whoever reads the interrupt away drains every queue that it is for, waiting for the
- *    drain_lock, and so delivers to all channels. Other channels are then woken by their event.
+ * 1. Whoever reads the interrupt away reaps every queue that it is for, waiting for the
+ *    reap_lock, and so delivers to all channels. Other channels are then woken by their event.
  * 2. The event is readable, or about to be written, while `signalled` is set. A push comes before
  *    the set, and a read before the clear and a look at what arrived: so either the look finds the
  *    push, or the set finds `signalled` clear and writes.
@@ -70,7 +70,7 @@ void nvme_wake_starving(struct nvme_share *share)
 
 void nvme_wake_starve(struct chan_nvme *chan)
 {
-	struct fth_nvme_drain drain;
+	struct fth_nvme_reap reap;
 
 	if (!chan->wake.watched || fth_load_relaxed_dev32(&chan->wake.starving))
 		return;
@@ -78,9 +78,9 @@ void nvme_wake_starve(struct chan_nvme *chan)
 	 * Ids of delivered commands are freed under the lock. Either that was before, and our next
 	 * try finds them, or it is later, and we are signalled.
 	 */
-	fth_nvme_qp_drain_lock(chan->share->qp, &drain);
+	fth_nvme_qp_reap_lock(chan->share->qp, &reap);
 	fth_store_relaxed_dev32(&chan->wake.starving, 1);
-	fth_nvme_qp_drain_end(chan->share->qp, &drain);
+	fth_nvme_qp_reap_end(chan->share->qp, &reap);
 }
 
 static int watch_fd(int epoll, int fd, uint32_t what)
@@ -203,7 +203,7 @@ static void release_set(struct nvme_wake *wake)
 int nvme_wake_open(struct chan_nvme *chan)
 {
 	struct nvme_share *share = chan->share;
-	struct fth_nvme_drain drain;
+	struct fth_nvme_reap reap;
 	int rc;
 
 	if (chan->wake.epoll >= 0)
@@ -215,11 +215,11 @@ int nvme_wake_open(struct chan_nvme *chan)
 	}
 	/* A drive without interrupts, or one whose interrupts fail, is asked again and again. */
 	chan->wake.vector = vector_fd(chan);
-	fth_nvme_qp_drain_lock(share->qp, &drain);
+	fth_nvme_qp_reap_lock(share->qp, &reap);
 	chan->wake.next = share->watchers;
 	share->watchers = chan;
 	chan->wake.watched = true;
-	fth_nvme_qp_drain_end(share->qp, &drain);
+	fth_nvme_qp_reap_end(share->qp, &reap);
 	nvme_wake_arm(chan);
 	/* What arrived before is found by the first look. */
 	nvme_wake_signal(chan);
@@ -229,16 +229,16 @@ int nvme_wake_open(struct chan_nvme *chan)
 void nvme_wake_close(struct chan_nvme *chan)
 {
 	struct nvme_share *share = chan->share;
-	struct fth_nvme_drain drain;
+	struct fth_nvme_reap reap;
 
 	/* Always: a thread that has delivered our last command may still be about to signal. */
-	fth_nvme_qp_drain_lock(share->qp, &drain);
+	fth_nvme_qp_reap_lock(share->qp, &reap);
 	for (struct chan_nvme **at = &share->watchers; *at; at = &(*at)->wake.next) {
 		if (*at == chan) {
 			*at = chan->wake.next;
 			break;
 		}
 	}
-	fth_nvme_qp_drain_end(share->qp, &drain);
+	fth_nvme_qp_reap_end(share->qp, &reap);
 	release_set(&chan->wake);
 }

@@ -154,7 +154,7 @@ static void long_requests_advance_by_wake_ups(void **state)
 	fth_dev_close(dev);
 }
 
-/* Another channel drains our completion, and the interrupt with it. */
+/* Another channel reaps our completion, and the interrupt with it. */
 static void deliveries_by_other_channels_wake(void **state)
 {
 	struct fth_dev *dev = open_dev("softnvme(mem:1M)?queues=1");
@@ -185,7 +185,7 @@ static void deliveries_by_other_channels_wake(void **state)
 
 /*
  * The other channel also reads the interrupt away: what is left to wake us is its delivery. The
- * controller has one thread and completes in order, so both are drained when the second is back.
+ * controller has one thread and completes in order, so both are reaped when the second is back.
  */
 static void deliveries_are_signalled(void **state)
 {
@@ -221,7 +221,7 @@ static void a_new_descriptor_is_readable_if_there_is_something(void **state)
 	(void)state;
 	submit_one(first, &a, FTH_DEV_READ, buf[0], 512, 0);
 	submit_one(second, &b, FTH_DEV_READ, buf[1], 512, 512);
-	assert_int_equal(fth_dev_reap(second, &done, 1, 1, FTH_NEVER), 1); /* drains both */
+	assert_int_equal(fth_dev_reap(second, &done, 1, 1, FTH_NEVER), 1); /* reaps both */
 	fd = fth_dev_chan_fd(first);
 	assert_true(readable(fd, 0));
 	sleep_until_done(first, fd, 1);

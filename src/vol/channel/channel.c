@@ -17,7 +17,7 @@
  *    the first error above that; scratch[1] is the set of devices that failed a change of it.
  * 4. Parts come from a pool made with the channel. When it is empty the backlog waits for parts in
  *    flight, and these need nothing that waits: so it goes on.
- * 5. A request that changes replicas is inside the gate from its first part to its end.
+ * 5. A request that changes replicas counts in obj->changes from its first part to its end.
  * 6. Submit, and reap with deadline 0, take no lock that is held across I/O and do no I/O but
  *    through the channels to the devices.
  */
@@ -63,7 +63,7 @@ static void finish(struct vol_chan *chan, struct fth_dev_req *req)
 		return;
 	}
 	if (changes(req) && vol_is_replicated(chan))
-		vol_gate_leave(obj);
+		vol_change_end(obj);
 	req->result = error;
 	vol_push(&chan->done, req);
 }
@@ -90,8 +90,8 @@ static int admit(struct vol_chan *chan, struct fth_dev_req *req)
 	if (rc < 0 || req->op == FTH_DEV_FLUSH)
 		return rc;
 	if (vol_is_replicated(chan)) {
-		chan->at_gate = !vol_gate_enter(obj) && !vol_worker_gate(chan);
-		if (chan->at_gate)
+		chan->awaits_repair = !vol_change_begin(obj) && !vol_worker_await_repair(chan);
+		if (chan->awaits_repair)
 			return 1;
 	}
 	/* relaxed: read when the object is closed, after everything in flight has come back */
@@ -191,7 +191,7 @@ static bool issue_head(struct vol_chan *chan)
 			return false;
 		req->scratch[0] = 1;
 		req->scratch[1] = 0;
-		if (rc < 0) { /* not by finish(): it has not passed the gate */
+		if (rc < 0) { /* not by finish(): it is not in obj->changes */
 			vol_pop(&chan->backlog);
 			req->result = rc;
 			vol_push(&chan->done, req);
@@ -227,7 +227,7 @@ static void take_answers(struct vol_chan *chan)
 	unsigned leaving = 0;
 
 	pthread_mutex_lock(&worker->lock);
-	chan->gate_opened = false; /* it is tried next */
+	chan->repair_ended = false; /* it is tried next */
 	for (; chan->answered.count > 0; chan->asking--) {
 		struct fth_dev_req *req = vol_pop(&chan->answered);
 
@@ -236,7 +236,7 @@ static void take_answers(struct vol_chan *chan)
 	}
 	pthread_mutex_unlock(&worker->lock);
 	while (leaving-- > 0)
-		vol_gate_leave(chan->obj);
+		vol_change_end(chan->obj);
 }
 
 static int collect_all(struct vol_chan *chan)
@@ -253,7 +253,7 @@ static int collect_all(struct vol_chan *chan)
 			rc = rc == 0 ? one : rc;
 		}
 	}
-	if (chan->asking > 0 || chan->at_gate)
+	if (chan->asking > 0 || chan->awaits_repair)
 		take_answers(chan);
 	pump(chan);
 	return rc;

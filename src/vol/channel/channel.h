@@ -41,7 +41,7 @@ struct vol_chan {
 	bool head_begun;
 	uint64_t head_at;      /* bytes issued; of a flush, devices */
 	unsigned head_replica; /* replicas of the next piece that have their part */
-	bool at_gate;	       /* the head found the gate closed */
+	bool awaits_repair;    /* the head found a repair under way */
 	unsigned asking;       /* requests that are the worker's */
 
 	int set, timer; /* descriptors of channel_wait.c; -1: not made yet */
@@ -49,10 +49,10 @@ struct vol_chan {
 
 	/* Under the worker's lock: */
 	struct vol_ring asked, answered;
-	struct vol_chan *next_asked, *next_at_gate;
-	bool listed_at_gate; /* it is in the worker's list */
-	bool gate_opened;    /* since then */
-	bool unreaped;	     /* there are requests in `done` */
+	struct vol_chan *next_asked, *next_awaiting;
+	bool listed_awaiting; /* it is in the worker's list */
+	bool repair_ended;    /* since then */
+	bool unreaped;	      /* there are requests in `done` */
 	bool bell_on;
 	int bell; /* an eventfd; -1: not made yet */
 };
@@ -124,8 +124,8 @@ void vol_bell_update(struct vol_chan *chan);
 /* Hand over a request, all parts of which are back, that some devices failed. */
 void vol_worker_ask(struct vol_chan *chan, struct fth_dev_req *req);
 
-/* Try the gate again; if it is still closed the channel's bell rings when it opens. */
-bool vol_worker_gate(struct vol_chan *chan);
+/* Begin a change; during a repair this is false, and the channel's bell rings at its end. */
+bool vol_worker_await_repair(struct vol_chan *chan);
 
 /* The channel goes: the worker has nothing of it, and does not ring it. */
 void vol_worker_forget(struct vol_chan *chan);

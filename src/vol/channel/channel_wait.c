@@ -6,7 +6,7 @@
  * when it is first needed: by fth_dev_chan_fd(), or by a reap that has to wait for more than one
  * device. The bell is an eventfd. It is on while there is something to hand back, or to go on
  * with, that no device will tell of: requests that reap had no room for, answers of the worker, a
- * gate that opened. The timer is for requests that a device would not take although none of this
+ * repair that ended. The timer is for requests that a device would not take although none of this
  * channel's are in flight there: another channel's completion makes room, and nobody is told.
  */
 #include "vol/channel/channel.h"
@@ -29,7 +29,7 @@
 
 void vol_bell_update(struct vol_chan *chan)
 {
-	bool on = chan->unreaped || chan->answered.count > 0 || chan->gate_opened;
+	bool on = chan->unreaped || chan->answered.count > 0 || chan->repair_ended;
 	uint64_t count = 1;
 
 	if (chan->bell < 0 || on == chan->bell_on)
@@ -71,7 +71,7 @@ void vol_wait_settle(struct vol_chan *chan)
 		return;
 	pthread_mutex_lock(&worker->lock);
 	chan->unreaped = chan->done.count > 0;
-	chan->gate_opened = chan->gate_opened && chan->at_gate;
+	chan->repair_ended = chan->repair_ended && chan->awaits_repair;
 	vol_bell_update(chan);
 	pthread_mutex_unlock(&worker->lock);
 	set_timer(chan, is_starved(chan));
@@ -158,7 +158,7 @@ static struct vol_leg *only_leg(struct vol_chan *chan)
 {
 	struct vol_leg *only = NULL;
 
-	if (chan->asking > 0 || chan->at_gate)
+	if (chan->asking > 0 || chan->awaits_repair)
 		return NULL;
 	for (unsigned i = 0; i < chan->leg_count; i++) {
 		struct vol_leg *leg = &chan->legs[i];

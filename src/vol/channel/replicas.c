@@ -10,8 +10,8 @@
  * 2. obj->stale never takes the last good replica of a column. A change that no replica took, or
  *    that would need that, fails; then nobody knows which replica holds what of it, and all reads
  *    of the object come from the first good one, as after a crash.
- * 3. A repair copies what a good replica holds while no change is in flight and the gate keeps new
- *    ones out: it can not overwrite newer data with older.
+ * 3. A repair copies what a good replica holds while no change is in flight and none can
+ *    begin: it can not overwrite newer data with older.
  */
 #include "vol/open_object.h"
 
@@ -21,42 +21,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GATE_CLOSED 0x80000000u
+#define REPAIRING 0x80000000u
 
-/* ---- the gate ---- */
+/* ---- obj->changes: how many are in flight, or REPAIRING ---- */
 
-bool vol_gate_enter(struct vol_object *obj)
+bool vol_change_begin(struct vol_object *obj)
 {
-	/* acqrel: what follows is not done before the gate was seen open */
-	if (!(fth_add_acqrel_dev32(&obj->gate, 1) & GATE_CLOSED))
+	/* acqrel: what follows is not done before no repair was seen */
+	if (!(fth_add_acqrel_dev32(&obj->changes, 1) & REPAIRING))
 		return true;
-	vol_gate_leave(obj);
+	vol_change_end(obj);
 	return false;
 }
 
-void vol_gate_leave(struct vol_object *obj)
+void vol_change_end(struct vol_object *obj)
 {
 	/* acqrel: what was done inside is seen by a repair that finds nobody inside */
-	uint32_t before = fth_add_acqrel_dev32(&obj->gate, UINT32_MAX);
+	uint32_t before = fth_add_acqrel_dev32(&obj->changes, UINT32_MAX);
 
 	/* relaxed: one that is noted right now is given to the worker by who notes it */
 	if (before == 1 && fth_load_relaxed_dev32(&obj->repair_count) > 0)
 		vol_worker_repair(obj);
 }
 
-static bool close_gate(struct vol_object *obj)
+static bool lock_for_repair(struct vol_object *obj)
 {
 	uint32_t nobody = 0;
 
 	/* acqrel, in the accessor: sees all that those who left have done */
-	return fth_cas_acqrel_dev32(&obj->gate, &nobody, GATE_CLOSED);
+	return fth_cas_acqrel_dev32(&obj->changes, &nobody, REPAIRING);
 }
 
-static void open_gate(struct vol_object *obj)
+static void unlock_after_repair(struct vol_object *obj)
 {
 	/* acqrel: the repair is done before anybody passes. Not a store: some may be knocking. */
-	fth_and_acqrel_dev32(&obj->gate, ~GATE_CLOSED);
-	vol_worker_gate_opened(obj);
+	fth_and_acqrel_dev32(&obj->changes, ~REPAIRING);
+	vol_worker_repair_ended(obj);
 }
 
 /* ---- repairs ---- */
@@ -145,12 +145,12 @@ static enum outcome repair_first(struct vol_object *obj, const struct vol_repair
 
 	if (!needs_repair(obj, what, &place, buf))
 		return NEXT;
-	if (!close_gate(obj))
+	if (!lock_for_repair(obj))
 		return NOT_NOW; /* it is tried again when the last one leaves */
 	rc = repair_block(obj, &place, what->replica, buf);
 	if (rc == -ETIMEDOUT)
 		repair_hung(obj, vol_place_device(obj, &place, what->replica));
-	open_gate(obj);
+	unlock_after_repair(obj);
 	fth_stats_add(obj->vol->stats, rc == 0 ? FTH_VOL_REPAIRS : FTH_VOL_REPAIR_FAILURES, 1);
 	/* A block that could not be written back is no worse than before; nor are the others. */
 	return rc == 0 ? NEXT : DONE;

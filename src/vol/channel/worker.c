@@ -201,49 +201,49 @@ void vol_worker_withdraw(struct vol_object *obj)
 
 /* ---- gates ---- */
 
-static void unlist_at_gate(struct vol_worker *worker, struct vol_chan *chan)
+static void unlist_awaiting(struct vol_worker *worker, struct vol_chan *chan)
 {
-	struct vol_chan **link = &worker->at_gates;
+	struct vol_chan **link = &worker->awaiting;
 
-	if (!chan->listed_at_gate)
+	if (!chan->listed_awaiting)
 		return;
 	while (*link != chan)
-		link = &(*link)->next_at_gate;
-	*link = chan->next_at_gate;
-	chan->listed_at_gate = false;
+		link = &(*link)->next_awaiting;
+	*link = chan->next_awaiting;
+	chan->listed_awaiting = false;
 }
 
-bool vol_worker_gate(struct vol_chan *chan)
+bool vol_worker_await_repair(struct vol_chan *chan)
 {
 	struct vol_worker *worker = &chan->obj->vol->worker;
 	bool entered;
 
 	pthread_mutex_lock(&worker->lock);
 	/* It is opened before the lock is taken: either this succeeds, or we are found listed. */
-	entered = vol_gate_enter(chan->obj);
+	entered = vol_change_begin(chan->obj);
 	if (entered) {
-		unlist_at_gate(worker, chan);
-	} else if (!chan->listed_at_gate) {
-		chan->listed_at_gate = true;
-		chan->next_at_gate = worker->at_gates;
-		worker->at_gates = chan;
+		unlist_awaiting(worker, chan);
+	} else if (!chan->listed_awaiting) {
+		chan->listed_awaiting = true;
+		chan->next_awaiting = worker->awaiting;
+		worker->awaiting = chan;
 	}
 	pthread_mutex_unlock(&worker->lock);
 	return entered;
 }
 
-void vol_worker_gate_opened(struct vol_object *obj)
+void vol_worker_repair_ended(struct vol_object *obj)
 {
 	struct vol_worker *worker = &obj->vol->worker;
 	struct vol_chan *next;
 
 	pthread_mutex_lock(&worker->lock);
-	for (struct vol_chan *chan = worker->at_gates; chan; chan = next) {
-		next = chan->next_at_gate;
+	for (struct vol_chan *chan = worker->awaiting; chan; chan = next) {
+		next = chan->next_awaiting;
 		if (chan->obj != obj)
 			continue;
-		unlist_at_gate(worker, chan);
-		chan->gate_opened = true;
+		unlist_awaiting(worker, chan);
+		chan->repair_ended = true;
 		vol_bell_update(chan);
 	}
 	pthread_mutex_unlock(&worker->lock);
@@ -254,7 +254,7 @@ void vol_worker_forget(struct vol_chan *chan)
 	struct vol_worker *worker = &chan->obj->vol->worker;
 
 	pthread_mutex_lock(&worker->lock);
-	unlist_at_gate(worker, chan);
+	unlist_awaiting(worker, chan);
 	/* Ends: each answer comes by the deadlines of a commit. As a rule there are none. */
 	while (chan->asking > chan->answered.count)
 		pthread_cond_wait(&worker->idle, &worker->lock);

@@ -11,32 +11,32 @@
  *	put	get a ticket, write the entry at its position, mark the position ready
  *	ring	move the tail over all ready entries and write the doorbell, or leave that to
  *		the thread that is doing it
- *	poll	drain the completion ring, once for all threads, into the slots of the command ids
+ *	poll	reap the completion ring, once for all threads, into the slots of the command ids
  *	wait	read the command's own slot; poll while it is not done
  *
  * Invariants
  *
  *  1. A thread holds a command id before it takes a ticket, and the id is free again only after
- *     its completion was drained. There are at most size - 1 ids, so the submission ring never
+ *     its completion was reaped. There are at most size - 1 ids, so the submission ring never
  *     holds more than size - 1 entries, and the completion ring cannot be overrun.
  *  2. Tickets are handed out once. Ticket t is the only writer of position t mod size until
  *     mark[t mod size] == t, and no thread writes there again before sq_head has passed t.
  *  3. tail only grows, only the holder of ring_lock changes it, and every ticket before it is
  *     marked. The doorbell holds tail mod size.
- *  4. cq_head and sq_head only grow, and only the holder of drain_lock changes them. Only its phase
+ *  4. cq_head and sq_head only grow, and only the holder of reap_lock changes them. Only its phase
  *     bit shows that an entry is new, not its position.
  *  5. sq_head passes ticket t before the slot of t's command is done. So the holder of an id
  *     finds its ticket's position free: of the tickets in [sq_head, t] all still hold ids, and
  *     those are at most size - 1.
- *  6. A slot changes from WAITING once: to DONE by the drainer, or to ABANDONED by a waiter that
+ *  6. A slot changes from WAITING once: to DONE by the reaper, or to ABANDONED by a waiter that
  *     gave up or finds the queue pair failed. A DONE id is freed by its waiter, an ABANDONED one
- *     by the drainer or by reset: never while the controller may still work on the command.
- *  7. Once failed is set no id is handed out, nothing is drained, and every wait ends, until
+ *     by the reaper or by reset: never while the controller may still work on the command.
+ *  7. Once failed is set no id is handed out, nothing is reaped, and every wait ends, until
  *     reset and resume.
  *
- *	slot:	FREE --put--> WAITING --drain--> DONE --wait--> FREE
+ *	slot:	FREE --put--> WAITING --reap--> DONE --wait--> FREE
  *				 |
- *				 +--abandon, failed--> ABANDONED --drain or reset--> FREE
+ *				 +--abandon, failed--> ABANDONED --reap or reset--> FREE
  *
  * The steps are modelled in src/nvme/queue/model/queue.pml. Memory orders are given at each access;
  * "stops" names the reordering that would be wrong.
@@ -63,7 +63,7 @@ enum fth_nvme_slot_state {
 	FTH_NVME_SLOT_ABANDONED
 };
 
-/* What became of one command id: the map that completions are drained into. */
+/* What became of one command id: the map that completions are reaped into. */
 struct fth_nvme_slot {
 	uint32_t word;	     /* state in bits 7:0; once DONE the status field in 31:16 */
 	uint32_t result;     /* double word 0 of the completion */
@@ -98,7 +98,7 @@ struct fth_nvme_qp {
 	uint32_t tail;
 	uint64_t sq_doorbell_writes;
 
-	FTH_NVME_ALIGNED uint32_t drain_lock;
+	FTH_NVME_ALIGNED uint32_t reap_lock;
 	uint32_t cq_head;
 	uint64_t cq_doorbell_writes;
 
@@ -207,7 +207,7 @@ FTH_HD int fth_nvme_qp_init(struct fth_nvme_qp *qp, const struct fth_nvme_qp_set
 	for (uint32_t w = 0; w < (ids + 31) / 32; w++)
 		qp->free_ids[w].bits = ids - 32 * w >= 32 ? UINT32_MAX : (1u << (ids - 32 * w)) - 1;
 	qp->ring_lock = 0;
-	qp->drain_lock = 0;
+	qp->reap_lock = 0;
 	qp->sq_doorbell_writes = 0;
 	qp->cq_doorbell_writes = 0;
 	qp->failed = 0;
@@ -442,73 +442,72 @@ FTH_HD uint32_t fth_nvme_qp_new_info_(struct fth_nvme_qp *qp, uint32_t head, boo
 	return info;
 }
 
-/* ---- draining, one completion at a time ---- */
+/* ---- reaping, one completion at a time ---- */
 
 /*
  * For a driver that hands each completion to its owner at once, so that no id waits for a thread
  * that does not look:
  *
- *	if (fth_nvme_qp_drain_begin(qp, &drain)) {
- *		while (fth_nvme_qp_drain_next(qp, &drain, &id))
+ *	if (fth_nvme_qp_reap_begin(qp, &reap)) {
+ *		while (fth_nvme_qp_reap_next(qp, &reap, &id))
  *			if (fth_nvme_qp_try(qp, id, &done)) ...
- *		fth_nvme_qp_drain_end(qp, &drain);
+ *		fth_nvme_qp_reap_end(qp, &reap);
  *	}
  *
- * Between begin and end the caller holds drain_lock: keep it short, and do no I/O.
+ * Between begin and end the caller holds reap_lock: keep it short, and do no I/O.
  */
-struct fth_nvme_drain {
+struct fth_nvme_reap {
 	uint32_t first, head;
 };
 
-FTH_HD void fth_nvme_qp_drain_start_(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain)
+FTH_HD void fth_nvme_qp_reap_start_(struct fth_nvme_qp *qp, struct fth_nvme_reap *reap)
 {
-	drain->first = drain->head = fth_load_relaxed_dev32(&qp->cq_head);
+	reap->first = reap->head = fth_load_relaxed_dev32(&qp->cq_head);
 }
 
-/* True when this thread drains now. False when nothing is new, or another thread drains. */
-FTH_HD bool fth_nvme_qp_drain_begin(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain)
+/* True when this thread reaps now. False when nothing is new, or another thread reaps. */
+FTH_HD bool fth_nvme_qp_reap_begin(struct fth_nvme_qp *qp, struct fth_nvme_reap *reap)
 {
 	bool is_new = true;
 
 	/* A look without the lock first: most polls find nothing, and should write nothing. */
 	if (!qp->far)
 		fth_nvme_qp_new_info_(qp, fth_load_relaxed_dev32(&qp->cq_head), &is_new);
-	if (!is_new || fth_load_relaxed_dev32(&qp->drain_lock))
+	if (!is_new || fth_load_relaxed_dev32(&qp->reap_lock))
 		return false;
 	/* acquire: stops our look at the heads from rising above the last holder's change. */
-	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
+	if (fth_xchg_acquire_dev32(&qp->reap_lock, 1))
 		return false;
-	fth_nvme_qp_drain_start_(qp, drain);
+	fth_nvme_qp_reap_start_(qp, reap);
 	return true;
 }
 
-/* As begin, but waits for a thread that drains. It ends soon, whatever the controller does. */
-FTH_HD void fth_nvme_qp_drain_lock(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain)
+/* As begin, but waits for a thread that reaps. It ends soon, whatever the controller does. */
+FTH_HD void fth_nvme_qp_reap_lock(struct fth_nvme_qp *qp, struct fth_nvme_reap *reap)
 {
 	struct fth_backoff backoff = {0};
 
-	while (fth_xchg_acquire_dev32(&qp->drain_lock, 1)) /* acquire: as in begin */
+	while (fth_xchg_acquire_dev32(&qp->reap_lock, 1)) /* acquire: as in begin */
 		fth_backoff_pause(&backoff);
-	fth_nvme_qp_drain_start_(qp, drain);
+	fth_nvme_qp_reap_start_(qp, reap);
 }
 
 /*
  * Enter the next completion into the map: *id is its command's. False when none is new, the queue
  * pair has failed, or as many were entered as the ring holds: the caller has more to do.
  */
-FTH_HD bool fth_nvme_qp_drain_next(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain,
-				   uint32_t *id)
+FTH_HD bool fth_nvme_qp_reap_next(struct fth_nvme_qp *qp, struct fth_nvme_reap *reap, uint32_t *id)
 {
-	uint32_t position = fth_ring_position(drain->head, qp->cq_shift), info;
+	uint32_t position = fth_ring_position(reap->head, qp->cq_shift), info;
 	bool is_new;
 
-	if (drain->head - drain->first == fth_ring_size(qp->cq_shift) ||
+	if (reap->head - reap->first == fth_ring_size(qp->cq_shift) ||
 	    fth_load_acquire_dev32(&qp->failed))
 		return false;
-	info = fth_nvme_qp_new_info_(qp, drain->head, &is_new);
+	info = fth_nvme_qp_new_info_(qp, reap->head, &is_new);
 	if (!is_new)
 		return false;
-	drain->head++;
+	reap->head++;
 	if (!fth_nvme_qp_settle_(qp, &qp->cq[position], info)) {
 		fth_nvme_qp_cancel(qp, EPROTO);
 		return false;
@@ -517,38 +516,37 @@ FTH_HD bool fth_nvme_qp_drain_next(struct fth_nvme_qp *qp, struct fth_nvme_drain
 	return true;
 }
 
-/* Tell the controller once what was read, and let others drain. Returns how many were entered. */
-FTH_HD uint32_t fth_nvme_qp_drain_end(struct fth_nvme_qp *qp, const struct fth_nvme_drain *drain)
+/* Tell the controller once what was read, and let others reap. Returns how many were entered. */
+FTH_HD uint32_t fth_nvme_qp_reap_end(struct fth_nvme_qp *qp, const struct fth_nvme_reap *reap)
 {
-	uint32_t n = drain->head - drain->first;
+	uint32_t n = reap->head - reap->first;
 
 	if (n > 0) {
-		fth_store_relaxed_dev32(&qp->cq_head, drain->head);
+		fth_store_relaxed_dev32(&qp->cq_head, reap->head);
 		fth_store_relaxed_dev64(&qp->cq_doorbell_writes,
 					fth_load_relaxed_dev64(&qp->cq_doorbell_writes) + 1);
 		/* Stops the controller from reusing entries that we have yet to read. */
-		fth_nvme_mmio_write32(qp->cq_doorbell,
-				      fth_ring_position(drain->head, qp->cq_shift));
+		fth_nvme_mmio_write32(qp->cq_doorbell, fth_ring_position(reap->head, qp->cq_shift));
 	}
 	/* release: stops our changes from sinking below the unlock. */
-	fth_store_release_dev32(&qp->drain_lock, 0);
+	fth_store_release_dev32(&qp->reap_lock, 0);
 	return n;
 }
 
 /*
- * Drain what has arrived, for all threads. Returns how many completions this call entered; 0
+ * Reap what has arrived, for all threads. Returns how many completions this call entered; 0
  * also when another thread is at it. Never waits.
  */
 FTH_HD uint32_t fth_nvme_qp_poll(struct fth_nvme_qp *qp)
 {
-	struct fth_nvme_drain drain;
+	struct fth_nvme_reap reap;
 	uint32_t id;
 
-	if (!fth_nvme_qp_drain_begin(qp, &drain))
+	if (!fth_nvme_qp_reap_begin(qp, &reap))
 		return 0;
-	while (fth_nvme_qp_drain_next(qp, &drain, &id))
+	while (fth_nvme_qp_reap_next(qp, &reap, &id))
 		;
-	return fth_nvme_qp_drain_end(qp, &drain);
+	return fth_nvme_qp_reap_end(qp, &reap);
 }
 
 FTH_HD void fth_nvme_qp_finish_(struct fth_nvme_qp *qp, uint32_t id, uint32_t word,
@@ -593,7 +591,7 @@ FTH_HD int fth_nvme_qp_leave_(struct fth_nvme_qp *qp, uint32_t id, int error,
 }
 
 /*
- * On behalf of any thread, with drain_lock held: leave a command behind that is in the ring. False
+ * On behalf of any thread, with reap_lock held: leave a command behind that is in the ring. False
  * when it is not there yet, or not any more.
  */
 FTH_HD bool fth_nvme_qp_drop(struct fth_nvme_qp *qp, uint32_t id)
@@ -720,12 +718,12 @@ FTH_HD int fth_nvme_qp_reset(struct fth_nvme_qp *qp)
 {
 	if (!fth_load_acquire_dev32(&qp->failed))
 		return -EINVAL;
-	/* With failed set nobody drains for long, so this lock is had soon. */
-	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
+	/* With failed set nobody reaps for long, so this lock is had soon. */
+	if (fth_xchg_acquire_dev32(&qp->reap_lock, 1))
 		return -EBUSY;
 	/* Nobody holds an id: so nobody is between take and wait, in put or in ring. */
 	if (fth_nvme_qp_held_(qp)) {
-		fth_store_release_dev32(&qp->drain_lock, 0);
+		fth_store_release_dev32(&qp->reap_lock, 0);
 		return -EBUSY;
 	}
 	fth_nvme_qp_rewind_(qp);
@@ -735,7 +733,7 @@ FTH_HD int fth_nvme_qp_reset(struct fth_nvme_qp *qp)
 		fth_store_relaxed_dev32(&qp->slots[id].word, FTH_NVME_SLOT_FREE);
 		fth_nvme_qp_free_id_(qp, id);
 	}
-	fth_store_release_dev32(&qp->drain_lock, 0);
+	fth_store_release_dev32(&qp->reap_lock, 0);
 	return 0;
 }
 

@@ -358,7 +358,7 @@ FTH_WARP uint32_t fth_nvme_warp_drain_some_(struct fth_nvme_qp *qp,
 	return n;
 }
 
-/* The holder of drain_lock: one look after the other, each told to the controller. */
+/* The holder of reap_lock: one look after the other, each told to the controller. */
 FTH_WARP uint32_t fth_nvme_warp_drain_(struct fth_nvme_qp *qp, const struct fth_nvme_warp *warp)
 {
 	uint32_t first = fth_load_relaxed_dev32(&qp->cq_head), head = first, n;
@@ -382,7 +382,7 @@ FTH_WARP uint32_t fth_nvme_warp_drain_(struct fth_nvme_qp *qp, const struct fth_
 	return head - first;
 }
 
-/* One lane: is there something new at the head? A hint, unless drain_lock is held. */
+/* One lane: is there something new at the head? A hint, unless reap_lock is held. */
 FTH_WARP bool fth_nvme_warp_news_(const struct fth_nvme_qp *qp)
 {
 	uint32_t head = fth_load_relaxed_dev32(&qp->cq_head);
@@ -392,20 +392,20 @@ FTH_WARP bool fth_nvme_warp_news_(const struct fth_nvme_qp *qp)
 }
 
 /*
- * One lane: take drain_lock if there is something new. Where a look is slow the lock is taken
+ * One lane: take reap_lock if there is something new. Where a look is slow the lock is taken
  * before it: hundreds of warps that look at one place of the host's memory would keep the bus from
  * those who work, and each other waiting.
  */
 FTH_WARP bool fth_nvme_warp_lock_drain_(struct fth_nvme_qp *qp)
 {
-	if (fth_load_relaxed_dev32(&qp->drain_lock) || (!qp->far && !fth_nvme_warp_news_(qp)))
+	if (fth_load_relaxed_dev32(&qp->reap_lock) || (!qp->far && !fth_nvme_warp_news_(qp)))
 		return false;
 	/* acquire: stops our look at the heads from rising above the last holder's. */
-	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
+	if (fth_xchg_acquire_dev32(&qp->reap_lock, 1))
 		return false;
 	if (!qp->far || fth_nvme_warp_news_(qp))
 		return true;
-	fth_store_release_dev32(&qp->drain_lock, 0);
+	fth_store_release_dev32(&qp->reap_lock, 0);
 	return false;
 }
 
@@ -423,7 +423,7 @@ FTH_WARP uint32_t fth_nvme_warp_poll(struct fth_nvme_qp *qp, const struct fth_nv
 	__syncwarp(warp->mask);
 	/* release: stops our changes from sinking below the unlock. */
 	if (warp->lane == warp->leader)
-		fth_store_release_dev32(&qp->drain_lock, 0);
+		fth_store_release_dev32(&qp->reap_lock, 0);
 	return n;
 }
 

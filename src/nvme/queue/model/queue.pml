@@ -229,8 +229,8 @@ inline move_tail()
 	}
 }
 
-/* fth_nvme_qp_poll, with the lock: drain what is there, then one doorbell. */
-inline drain()
+/* fth_nvme_qp_poll, with the lock: reap what is there, then one doorbell. */
+inline reap()
 {
 	do
 	:: d_step { IS_NEW ->
@@ -323,7 +323,7 @@ active [THREADS] proctype thread()
 		cq_lock = true;
 		idle = idle & ~BIT(_pid)
 	   };
-		drain()
+		reap()
 
 	/* Enough. The last one waits for the ids that others abandoned. */
 	:: atomic { c == NONE && !closing && FIRST_IDLE ->

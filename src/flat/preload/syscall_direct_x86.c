@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "flat/preload/syscall_gate.h"
+#include "flat/preload/syscall_direct.h"
 
 #include <stdbool.h>
 #include <sys/prctl.h>
@@ -21,26 +21,28 @@
 #define PLAIN_SIZE 8  /* bytes of code of a site */
 #define CHILD_SIZE 32 /* the same, of a site that looks for a child */
 
-__thread volatile uint8_t gate_selector = GATE_ALLOW;
+__thread volatile uint8_t dispatch_selector = DISPATCH_ALLOW;
 
 /* Where sites jump to; 0: free. They never change after that. */
-__attribute__((visibility("hidden"))) uintptr_t gate_plain_back[PLAIN_SITES];
-__attribute__((visibility("hidden"))) uintptr_t gate_fork_back[FORK_SITES];
-__attribute__((visibility("hidden"))) uintptr_t gate_share_back[SHARE_SITES];
+__attribute__((visibility("hidden"))) uintptr_t direct_plain_back[PLAIN_SITES];
+__attribute__((visibility("hidden"))) uintptr_t direct_fork_back[FORK_SITES];
+__attribute__((visibility("hidden"))) uintptr_t direct_share_back[SHARE_SITES];
 
-extern const uint8_t gate_plain_sites[], gate_fork_sites[], gate_share_sites[];
-extern const uint8_t __start_fathom_gate[], __stop_fathom_gate[];
+extern const uint8_t direct_plain_sites[], direct_fork_sites[], direct_share_sites[];
+extern const uint8_t __start_fathom_direct[], __stop_fathom_direct[];
 
 /*
  * In a child RAX is 0 and the stack is the new thread's, or a copy. Only RAX, RCX and R11 may
  * change, as with every system call.
  */
-__asm__(".pushsection fathom_gate, \"ax\", @progbits\n"
-	".hidden __start_fathom_gate, __stop_fathom_gate\n"
-	".hidden gate_call, gate_restorer, gate_plain_sites, gate_fork_sites, gate_share_sites\n"
-	".globl gate_call, gate_restorer, gate_plain_sites, gate_fork_sites, gate_share_sites\n"
-	".type gate_call, @function\n"
-	"gate_call:\n"
+__asm__(".pushsection fathom_direct, \"ax\", @progbits\n"
+	".hidden __start_fathom_direct, __stop_fathom_direct\n"
+	".hidden direct_call, direct_restorer, direct_plain_sites, direct_fork_sites, "
+	"direct_share_sites\n"
+	".globl direct_call, direct_restorer, direct_plain_sites, direct_fork_sites, "
+	"direct_share_sites\n"
+	".type direct_call, @function\n"
+	"direct_call:\n"
 	"	.cfi_startproc\n"
 	"	mov %rdi, %rax\n"
 	"	mov %rsi, %rdi\n"
@@ -52,15 +54,15 @@ __asm__(".pushsection fathom_gate, \"ax\", @progbits\n"
 	"	syscall\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
-	".size gate_call, . - gate_call\n"
+	".size direct_call, . - direct_call\n"
 	"	nop\n"
-	".type gate_restorer, @function\n"
-	"gate_restorer:\n"
+	".type direct_restorer, @function\n"
+	"direct_restorer:\n"
 	"	.byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00\n" /* mov $15, %rax */
 	"	syscall\n"
-	".size gate_restorer, . - gate_restorer\n"
+	".size direct_restorer, . - direct_restorer\n"
 	/* a thread, or a process with this memory: its selector is in its thread-local memory */
-	"gate_share_child:\n"
+	"direct_share_child:\n"
 	"	push %rdi\n"
 	"	push %rsi\n"
 	"	push %rdx\n"
@@ -69,11 +71,11 @@ __asm__(".pushsection fathom_gate, \"ax\", @progbits\n"
 	"	mov $157, %eax\n" /* prctl */
 	"	mov $59, %edi\n"
 	"	mov $1, %esi\n"
-	"	lea __start_fathom_gate(%rip), %rdx\n"
-	"	lea __stop_fathom_gate(%rip), %r10\n"
+	"	lea __start_fathom_direct(%rip), %rdx\n"
+	"	lea __stop_fathom_direct(%rip), %r10\n"
 	"	sub %rdx, %r10\n"
 	"	mov %fs:0, %r8\n"
-	"	add gate_selector@gottpoff(%rip), %r8\n"
+	"	add dispatch_selector@gottpoff(%rip), %r8\n"
 	"	movb $1, (%r8)\n"
 	"	syscall\n"
 	"	pop %r10\n"
@@ -84,7 +86,7 @@ __asm__(".pushsection fathom_gate, \"ax\", @progbits\n"
 	"	xor %eax, %eax\n"
 	"	ret\n"
 	/* a new process: RBX keeps the stack pointer while it is aligned for C */
-	"gate_fork_child:\n"
+	"direct_fork_child:\n"
 	"	push %rdi\n"
 	"	push %rsi\n"
 	"	push %rdx\n"
@@ -94,7 +96,7 @@ __asm__(".pushsection fathom_gate, \"ax\", @progbits\n"
 	"	push %rbx\n"
 	"	mov %rsp, %rbx\n"
 	"	and $-64, %rsp\n"
-	"	call gate_forked\n"
+	"	call direct_forked\n"
 	"	mov %rbx, %rsp\n"
 	"	pop %rbx\n"
 	"	pop %r10\n"
@@ -106,62 +108,62 @@ __asm__(".pushsection fathom_gate, \"ax\", @progbits\n"
 	"	xor %eax, %eax\n"
 	"	ret\n"
 	"	.balign 64\n"
-	"gate_plain_sites:\n"
-	"	.set gate_at, 0\n"
+	"direct_plain_sites:\n"
+	"	.set direct_at, 0\n"
 	"	.rept 512\n"
 	"	syscall\n"
-	"	jmp *(gate_plain_back + gate_at)(%rip)\n"
-	"	.set gate_at, gate_at + 8\n"
+	"	jmp *(direct_plain_back + direct_at)(%rip)\n"
+	"	.set direct_at, direct_at + 8\n"
 	"	.endr\n"
-	"gate_fork_sites:\n"
-	"	.set gate_at, 0\n"
+	"direct_fork_sites:\n"
+	"	.set direct_at, 0\n"
 	"	.rept 32\n"
 	"	.balign 32\n"
 	"	syscall\n"
 	"	test %rax, %rax\n"
 	"	jnz 1f\n"
 	"	lea -128(%rsp), %rsp\n"
-	"	call gate_fork_child\n"
+	"	call direct_fork_child\n"
 	"	lea 128(%rsp), %rsp\n"
-	"1:	jmp *(gate_fork_back + gate_at)(%rip)\n"
-	"	.set gate_at, gate_at + 8\n"
+	"1:	jmp *(direct_fork_back + direct_at)(%rip)\n"
+	"	.set direct_at, direct_at + 8\n"
 	"	.endr\n"
 	"	.balign 32\n"
-	"gate_share_sites:\n"
-	"	.set gate_at, 0\n"
+	"direct_share_sites:\n"
+	"	.set direct_at, 0\n"
 	"	.rept 32\n"
 	"	.balign 32\n"
 	"	syscall\n"
 	"	test %rax, %rax\n"
 	"	jnz 1f\n"
 	"	lea -128(%rsp), %rsp\n"
-	"	call gate_share_child\n"
+	"	call direct_share_child\n"
 	"	lea 128(%rsp), %rsp\n"
-	"1:	jmp *(gate_share_back + gate_at)(%rip)\n"
-	"	.set gate_at, gate_at + 8\n"
+	"1:	jmp *(direct_share_back + direct_at)(%rip)\n"
+	"	.set direct_at, direct_at + 8\n"
 	"	.endr\n"
 	".popsection\n");
 
-int gate_enable(void)
+int dispatch_enable(void)
 {
-	gate_selector = GATE_BLOCK;
-	return (int)gate_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON,
-			      (long)(uintptr_t)__start_fathom_gate,
-			      __stop_fathom_gate - __start_fathom_gate,
-			      (long)(uintptr_t)&gate_selector, 0);
+	dispatch_selector = DISPATCH_BLOCK;
+	return (int)direct_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON,
+				(long)(uintptr_t)__start_fathom_direct,
+				__stop_fathom_direct - __start_fathom_direct,
+				(long)(uintptr_t)&dispatch_selector, 0);
 }
 
 static const struct sites {
 	uintptr_t *back;
 	const uint8_t *code;
 	unsigned n, size;
-} sites[GATE_KINDS] = {
-	[GATE_PLAIN] = {gate_plain_back, gate_plain_sites, PLAIN_SITES, PLAIN_SIZE},
-	[GATE_FORK] = {gate_fork_back, gate_fork_sites, FORK_SITES, CHILD_SIZE},
-	[GATE_SHARE] = {gate_share_back, gate_share_sites, SHARE_SITES, CHILD_SIZE},
+} sites[DIRECT_KINDS] = {
+	[DIRECT_PLAIN] = {direct_plain_back, direct_plain_sites, PLAIN_SITES, PLAIN_SIZE},
+	[DIRECT_FORK] = {direct_fork_back, direct_fork_sites, FORK_SITES, CHILD_SIZE},
+	[DIRECT_SHARE] = {direct_share_back, direct_share_sites, SHARE_SITES, CHILD_SIZE},
 };
 
-uintptr_t gate_site(enum gate_kind kind, uintptr_t back)
+uintptr_t direct_site(enum direct_kind kind, uintptr_t back)
 {
 	const struct sites *of = &sites[kind];
 	unsigned first = (unsigned)((back * 0x9e3779b97f4a7c15u) >> 40);
