@@ -51,6 +51,10 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_pm,
 	&fth_bench_pmwork,
 	&fth_bench_queue,
+#ifdef FTH_SQL
+	BENCH_SCRIPT("spill",
+		     "queries that do not fit into memory, and joins with text, against DuckDB"),
+#endif
 	&fth_bench_taxi,
 	&fth_bench_tpch,
 #ifdef FTH_SQL

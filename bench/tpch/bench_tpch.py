@@ -7,7 +7,6 @@ answers.
 Each query has a process of its own on each side, and runs there twice: the first run reads from storage, since the tables
 were dropped from the page cache; the second one is warm. Sides alternate.
 """
-import contextlib
 import json
 import os
 
@@ -247,24 +246,12 @@ def find_rival(options):
         return None
 
 
-@contextlib.contextmanager
-def open_root(options):
-    if options.dir:
-        root = os.path.join(options.dir, "sf%g" % options.sf)
-        os.makedirs(root, exist_ok=True)
-        yield os.path.abspath(root)
-        return
-    with bench_process.temporary_folder("fathom-tpch-") as root:
-        os.chmod(root, 0o755)  # a rival may run as another user
-        yield root
-
-
 def run(options):
     check_options(options)
     numbers = choose_queries(options.queries)
     rival = find_rival(options)
     bench = Bench(options, numbers, rival)
-    with open_root(options) as root:
+    with tpch_data.open_root(options.dir, options.sf) as root:
         bench.run_rounds(tpch_data.Data(root, options.sf, options.shuffle, options.threads,
                                         options.fathom or bench_process.find_fathom(), rival))
     if not options.json:

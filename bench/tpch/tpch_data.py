@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The data of `fathom bench tpch`, in a folder for each scale factor:
+"""The data of `fathom bench tpch` and `fathom bench spill`, in a folder for each scale factor:
 
     text/TABLE.tbl       as the generator makes them; both engines load these files
     schema.sql           the statements that create the tables
@@ -23,6 +23,19 @@ ORDERS = {None: ("", ()), "lineitem": ("-shuffled-lineitem", ("lineitem",)),
           "both": ("-shuffled", ("orders", "lineitem"))}
 PART_BYTES = 16 << 20
 PARTS_MAX = 512
+
+
+@contextlib.contextmanager
+def open_root(folder, scale):
+    """The folder of a scale factor in `folder`, or a temporary one."""
+    if folder:
+        root = os.path.join(folder, "sf%g" % scale)
+        os.makedirs(root, exist_ok=True)
+        yield os.path.abspath(root)
+        return
+    with bench_process.temporary_folder("fathom-tpch-") as root:
+        os.chmod(root, 0o755)  # a rival may run as another user
+        yield root
 
 
 class Tables:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver tpch: our side of `fathom bench tpch`. Runs a query of TPC-H several times in
- * a process whose memory is limited, writes its rows to a file, and prints what each run took as a
- * line of JSON.
+ * fathom-bench driver tpch: our side of `fathom bench tpch` and of `fathom bench spill`. Runs a query
+ * of TPC-H, or the one in a file, in a process whose memory is limited, writes its rows to a file,
+ * and prints what each run took as a line of JSON.
  *
  * Unless --soft is given, the address space of the process is limited (RLIMIT_AS) to what it had
  * before the database was opened, a stack for each thread, and the budget; the engine is told an
@@ -26,7 +26,8 @@
 
 #define RESERVE(budget) ((budget) / 8) /* for what the engine's budget does not cover */
 #define STACK_DEFAULT	(UINT64_C(8) << 20)
-#define RUNS		2 /* the first one, and a warm one */
+#define RUNS_MAX	2 /* the first one, and a warm one */
+#define QUERY_MAX	(1 << 20)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CAN_LIMIT false /* sanitizers reserve terabytes */
@@ -42,10 +43,10 @@ struct figures {
 };
 
 struct driver {
-	const char *database, *answer;
-	uint64_t query, budget, threads;
+	const char *database, *answer, *file;
+	uint64_t query, runs, budget, threads;
 	bool soft;
-	struct figures took[RUNS];
+	struct figures took[RUNS_MAX];
 	uint64_t charged; /* bytes, the most that the engine counted at a time */
 	uint64_t rows, digest;
 };
@@ -190,15 +191,14 @@ static int run_once(struct fth_query *query, const char *sql, FILE *answer, stru
 	return rc;
 }
 
-static int run_all(struct driver *d, struct fth_query_db *db, FILE *answer)
+static int run_all(struct driver *d, struct fth_query_db *db, const char *sql, FILE *answer)
 {
-	const char *sql = fth_tpch_query((unsigned)d->query);
 	struct fth_query *query;
 	int rc = fth_query_new(db, &query);
 
 	if (rc < 0)
 		return rc;
-	for (unsigned i = 0; i < RUNS && rc == 0; i++) {
+	for (unsigned i = 0; i < d->runs && rc == 0; i++) {
 		rc = run_once(query, sql, i == 0 ? answer : NULL, &d->took[i]);
 		d->charged = fth_query_report(query)->memory;
 	}
@@ -206,7 +206,27 @@ static int run_all(struct driver *d, struct fth_query_db *db, FILE *answer)
 	return rc;
 }
 
-static int be_engine(struct driver *d)
+/* The statement in d->file, in a static buffer. */
+static int read_query(const struct driver *d, const char **sql)
+{
+	static char text[QUERY_MAX];
+	FILE *file = fopen(d->file, "re");
+	size_t length;
+	int rc;
+
+	if (!file)
+		return fth_fail(errno, "%s: %s", d->file, strerror(errno));
+	length = fread(text, 1, sizeof(text) - 1, file);
+	rc = ferror(file) ? fth_fail(EIO, "%s: cannot read it", d->file)
+	     : feof(file) ? 0
+			  : fth_fail(E2BIG, "%s: longer than %d bytes", d->file, QUERY_MAX - 2);
+	fclose(file);
+	text[length] = '\0';
+	*sql = text;
+	return rc;
+}
+
+static int be_engine(struct driver *d, const char *sql)
 {
 	struct fth_query_options options = FTH_QUERY_OPTIONS_INIT;
 	FILE *answer = fopen(d->answer, "we");
@@ -223,7 +243,7 @@ static int be_engine(struct driver *d)
 	if (rc == 0)
 		rc = fth_query_open(d->database, &options, &db);
 	if (rc == 0) {
-		rc = run_all(d, db, answer);
+		rc = run_all(d, db, sql, answer);
 		fth_query_close(db);
 	}
 	if (fclose(answer) != 0 && rc == 0)
@@ -242,7 +262,7 @@ static void print_result(const struct driver *d)
 	snprintf(digest, sizeof(digest), "0x%016llx", (unsigned long long)d->digest);
 	fth_json_string(&j, "digest", digest);
 	fth_json_array(&j, "runs");
-	for (unsigned i = 0; i < RUNS; i++) {
+	for (unsigned i = 0; i < d->runs; i++) {
 		fth_json_object(&j, NULL);
 		fth_json_double(&j, "cpu_s", d->took[i].cpu);
 		fth_json_double(&j, "wall_s", d->took[i].wall);
@@ -256,11 +276,14 @@ static void print_result(const struct driver *d)
 
 static int run(int argc, char **argv)
 {
-	struct driver d = {.query = 1, .budget = FTH_QUERY_BUDGET, .threads = 1};
+	struct driver d = {.query = 1, .runs = RUNS_MAX, .budget = FTH_QUERY_BUDGET, .threads = 1};
+	const char *sql;
 	const struct fth_cli_option options[] = {
 		{"database", FTH_CLI_STRING, &d.database, 0, 0, "folder with the tables"},
 		{"answer", FTH_CLI_STRING, &d.answer, 0, 0, "file for the rows"},
 		{"query", FTH_CLI_U64, &d.query, 1, FTH_TPCH_QUERIES, "its number"},
+		{"file", FTH_CLI_STRING, &d.file, 0, 0, "with a query to run instead"},
+		{"runs", FTH_CLI_U64, &d.runs, 1, RUNS_MAX, "of the query"},
 		{"budget", FTH_CLI_SIZE, &d.budget, FTH_QUERY_BUDGET_MIN, (uint64_t)1 << 44,
 		 "memory"},
 		{"threads", FTH_CLI_U64, &d.threads, 1, 256, "threads"},
@@ -269,7 +292,7 @@ static int run(int argc, char **argv)
 	};
 	const struct fth_cli_usage usage = {
 		.synopsis = "bench driver tpch [options]",
-		.text = "Run a query of TPC-H in a limited address space.",
+		.text = "Run a query in a limited address space.",
 		.options = options,
 	};
 	char **args;
@@ -281,7 +304,10 @@ static int run(int argc, char **argv)
 		fth_cli_error("--database and --answer are required");
 		return FTH_EXIT_USAGE;
 	}
-	rc = be_engine(&d);
+	sql = fth_tpch_query((unsigned)d.query);
+	rc = d.file ? read_query(&d, &sql) : 0;
+	if (rc == 0)
+		rc = be_engine(&d, sql);
 	if (rc == 0)
 		rc = digest_answer(&d);
 	if (rc < 0) {
@@ -294,6 +320,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_driver_tpch = {
 	.name = "tpch",
-	.summary = "our side of the benchmark tpch",
+	.summary = "our side of the benchmarks tpch and spill",
 	.run = run,
 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The engine that `fathom bench tpch` compares with: a script that drives it, a process for each call.
+"""The engine that `fathom bench tpch` and `fathom bench spill` compare with: a script that drives it, a process for each call.
 
     SCRIPT version                                         a line: name and version
     SCRIPT load DATABASE THREADS MEMORY SCHEMA FOLDER      make DATABASE from FOLDER/TABLE.tbl
@@ -19,22 +19,23 @@ RUNS = 2  # of a query in one process: the first one, and a warm one
 
 
 class Rival:
-    """Raises Skipped if it is not installed."""
+    """Raises Skipped if it is not installed. limits: how each query is run, as bench_process.run() takes it."""
 
-    def __init__(self, name, threads, memory):
+    def __init__(self, name, threads, memory, **limits):
         interpreter, script = SCRIPTS[name]
         path = bench_process.find_beside(script)
         if not path:
             raise bench_cli.Skipped("%s is not in the directory of fathom-bench" % script)
         self.name, self.threads, self.memory, self.command = name, threads, memory, [interpreter, path]
+        self.limits = limits
         self.version = self.call("version").strip()
 
-    def call(self, *arguments):
-        return bench_process.run(self.command + list(arguments)).text
+    def call(self, *arguments, **limits):
+        return bench_process.run(self.command + list(arguments), **limits).text
 
-    def figures(self, *arguments):
+    def figures(self, *arguments, **limits):
         """A dictionary for each run."""
-        lines = [line.split() for line in self.call(*arguments).splitlines()]
+        lines = [line.split() for line in self.call(*arguments, **limits).splitlines()]
         if not lines or any(len(line) != len(METRICS) for line in lines):
             raise bench_cli.Failed("cannot parse the rival's results")
         return [dict(zip(METRICS, map(float, line))) for line in lines]
@@ -44,5 +45,5 @@ class Rival:
         took = self.figures("load", database, self.threads, 0, schema, folder)[0]
         return types.SimpleNamespace(cpu=took["cpu_s"], wall=took["wall_s"])
 
-    def run(self, database, query_path, answer):
-        return self.figures("run", database, self.threads, self.memory, RUNS, query_path, answer)
+    def run(self, database, query_path, answer, runs=RUNS):
+        return self.figures("run", database, self.threads, self.memory, runs, query_path, answer, **self.limits)
