@@ -65,12 +65,6 @@ enum fth_cache_mode fth_array_line_mode(const struct fth_array *array, uint64_t 
 	return mode;
 }
 
-int fth_array_pin_line(struct fth_array *array, uint64_t line, enum fth_cache_mode mode,
-		       struct fth_cache_pin *out)
-{
-	return fth_cache_pin(array->range, line, mode, FTH_CACHE_TIMEOUT, out);
-}
-
 /* ---- opening ---- */
 
 static int check_element(const struct fth_cache *cache, size_t element)

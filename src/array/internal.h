@@ -61,9 +61,12 @@ int fth_array_out_of_range(const struct fth_array *array, uint64_t i);
 enum fth_cache_mode fth_array_line_mode(const struct fth_array *array, uint64_t line,
 					enum fth_cache_mode mode);
 
-/* Pin the line of element i with the cache's timeout; checks nothing. */
-int fth_array_pin_line(struct fth_array *array, uint64_t line, enum fth_cache_mode mode,
-		       struct fth_cache_pin *out);
+/* Pin a line with the cache's timeout; checks nothing. */
+static inline int fth_array_pin_line(struct fth_array *array, uint64_t line,
+				     enum fth_cache_mode mode, struct fth_cache_pin *out)
+{
+	return fth_cache_pin(array->range, line, mode, FTH_CACHE_TIMEOUT, out);
+}
 
 /* ---- copying (copy.c) ---- */
 

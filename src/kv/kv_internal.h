@@ -416,7 +416,16 @@ static inline uint64_t kv_log_offset(const struct fth_kv *kv, uint64_t position)
 	return kv->super.log_at + position % kv->ring;
 }
 /* Positions in the index are cut to 44 bits of units; this gives the whole one back. */
-uint64_t kv_position(const struct fth_kv *kv, uint64_t place);
+static inline uint64_t kv_position(const struct fth_kv *kv, uint64_t place)
+{
+	/* relaxed: the place was given before, and head only grows */
+	uint64_t head = fth_load_relaxed_dev64(&kv->log.head) / KV_UNIT;
+	uint64_t units = (head & ~KV_PLACE_MASK) | place;
+
+	if (units > head)
+		units -= KV_PLACE_MASK + 1;
+	return units * KV_UNIT;
+}
 /* The oldest position that may be read when the chunk before `next` has been opened. */
 static inline uint64_t kv_log_tail(const struct fth_kv *kv, uint64_t next)
 {
@@ -426,7 +435,15 @@ static inline uint64_t kv_log_tail(const struct fth_kv *kv, uint64_t next)
 }
 /* Give up the oldest chunk, because the index is full. False: there is none but the last one. */
 bool kv_log_give_up(struct fth_kv *kv);
-bool kv_position_valid(const struct fth_kv *kv, uint64_t position);
+static inline bool kv_position_valid(const struct fth_kv *kv, uint64_t position)
+{
+	/*
+	 * acquire: tail is loaded before head, so a position between them was valid at the first
+	 * load
+	 */
+	return position >= fth_load_acquire_dev64(&kv->log.tail) &&
+	       position < fth_load_relaxed_dev64(&kv->log.head);
+}
 /*
  * A record that was read from a position of the log, of whose chunk `room` bytes are left, is
  * whole.

@@ -10,10 +10,8 @@
  *	dev_file_chan.c		the part of a channel that both engines share
  *	dev_file_req.c		what an answer of the kernel means for a request
  *	dev_file_call.c		a request as a system call
- *	dev_file_inline.c	small transfers inside submit
  *	dev_file_flush.c	flushes share fdatasync calls
  *	dev_file_ring.c		engine "uring": a channel and its io_uring
- *	dev_file_sqe.c		a request as an entry of the ring
  *	dev_file_map.c		registered buffers of the rings
  *	dev_file_pool.c		engine "threads": the threads and their channels
  *	dev_file_window.c	the byte-addressable window: the mapped file
@@ -182,6 +180,8 @@ int dev_file_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **o
 
 /* ---- dev_file_chan.c ---- */
 
+bool dev_file_lives_in_memory(int fd);
+
 static inline void file_list_push(struct file_list *list, struct fth_dev_req *req)
 {
 	req->scratch[1] = 0;
@@ -241,13 +241,6 @@ int dev_file_call_transfer(int fd, const struct fth_dev_req *req);
 /* Read without waiting, as much as the page cache has; -EAGAIN if that is nothing. */
 int dev_file_call_cached(int fd, const struct fth_dev_req *req);
 
-/* ---- dev_file_inline.c ---- */
-
-bool dev_file_lives_in_memory(int fd);
-
-/* Do a transfer now, if it is one for that. True when it is complete and its result set. */
-bool chan_file_inline(struct chan_file *chan, struct fth_dev_req *req);
-
 /* ---- dev_file_flush.c ---- */
 
 /* True when this flush is to go to the kernel; false when it was put to those that wait. */
@@ -256,7 +249,7 @@ bool chan_file_flush_begin(struct chan_file *chan, struct fth_dev_req *req);
 /* The flush that was with the kernel has its result: pass it on, and begin the next one. */
 void chan_file_flush_end(struct chan_file *chan, int result);
 
-/* ---- dev_file_sqe.c ---- */
+/* ---- dev_file_ring.c ---- */
 
 /* Write what is left to do of the request into an entry of the ring. */
 void chan_ring_prepare(struct chan_ring *chan, struct io_uring_sqe *sqe, struct fth_dev_req *req);

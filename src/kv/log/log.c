@@ -32,27 +32,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t kv_position(const struct fth_kv *kv, uint64_t place)
-{
-	/* relaxed: the place was given before, and head only grows */
-	uint64_t head = fth_load_relaxed_dev64(&kv->log.head) / KV_UNIT;
-	uint64_t units = (head & ~KV_PLACE_MASK) | place;
-
-	if (units > head)
-		units -= KV_PLACE_MASK + 1;
-	return units * KV_UNIT;
-}
-
-bool kv_position_valid(const struct fth_kv *kv, uint64_t position)
-{
-	/*
-	 * acquire: tail is loaded before head, so a position between them was valid at the first
-	 * load
-	 */
-	return position >= fth_load_acquire_dev64(&kv->log.tail) &&
-	       position < fth_load_relaxed_dev64(&kv->log.head);
-}
-
 /* ---- reserving ---- */
 
 static struct kv_buffer *free_buffer(struct kv_log *log, unsigned keep)

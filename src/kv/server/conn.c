@@ -399,6 +399,8 @@ void conn_advance(struct conn *conn)
 	bytes_lend(&conn->out, conn->worker);
 	if (!drive(conn) || is_over(conn))
 		conn_close(conn);
+	else if (conn->sending)
+		bytes_return(&conn->in, conn->worker); /* conn_flush() does the rest */
 	else
 		rearm(conn);
 }
