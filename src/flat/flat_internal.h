@@ -20,7 +20,7 @@
  *	policy.c	when a page moves to DRAM
  *	stream.c	which pages are used one after the other
  *	mover.c		the background thread
- *	latency_model.c	latencies of another machine, for benchmarks
+ *	latency_model.h	latencies of another machine, for benchmarks
  * access/: what programs ask for
  *	fault.c		an access to a page that is not mapped; fault_signals.c: its signals
  *	load_store.c	load, store, gather and scatter
@@ -391,6 +391,13 @@ void move_in_end(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, i
  */
 int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store,
 	    bool streaming);
+/*
+ * A page that is CACHED moves to DRAM if the policy wants it, and *slot is NULL then: in the
+ * background, since it can be used where it is meanwhile; or at once if DRAM is not full or, with
+ * stream_now, if it was read for a stream, which uses all of it now. miss: it was just read.
+ */
+int move_as_wanted(struct fth_flat *flat, uint64_t page, struct flat_slot **slot, bool miss,
+		   bool store, bool stream_now);
 /*
  * A copy of the page goes to DRAM, where it has a place; from CACHED, or from FLASH if slot is
  * NULL.

@@ -5,6 +5,8 @@
  * uses of memory that are rare: stacks, copies by process_vm_readv(). It prints "ok" if all was as
  * it should be.
  */
+#include "flat_run_memory.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -26,8 +28,6 @@
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include "flat_run_memory.h"
 
 /* ---- calls that wait ---- */
 

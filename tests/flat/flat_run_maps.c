@@ -3,6 +3,8 @@
  * flat_run_maps TOPIC: as flat_run_program, with mappings that move, and others that come to lie
  * where memory of the region was. It prints "ok" if all was as it should be.
  */
+#include "flat_run_memory.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,8 +13,6 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "flat_run_memory.h"
 
 /* ---- mappings that move ---- */
 

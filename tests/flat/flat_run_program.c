@@ -5,6 +5,8 @@
  * that were not used for long, signals, threads, children. It prints "ok" if all was as it should
  * be.
  */
+#include "flat_run_memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,8 +37,6 @@
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include "flat_run_memory.h"
 
 static void *volatile wild = (void *)16; /* a pointer to nothing */
 

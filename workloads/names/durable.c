@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "workloads/names/durable.h"
 
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/error.h"
 
 #define BLOCKS_MAX ((uint64_t)1 << 30)
 #define STRIPES	   64u

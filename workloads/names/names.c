@@ -16,13 +16,13 @@
  */
 #include "workloads/names/names.h"
 
+#include "fathom/base/checksum.h"
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/checksum.h"
-#include "fathom/base/error.h"
 
 #define NAMES_MAGIC 0x73656d616e687466u /* "fthnames" */
 #define HEADER_SEED 0x6e616d65732d6864u

@@ -4,16 +4,16 @@
  * with a log on blocks and in the window, and on blocks of 4096 bytes. FTH_LONG_TESTS runs more
  * than 10,000 losses of each.
  */
+#include "workloads/names/names.h"
 #include "fth_test.h"
+
+#include "fathom/base/rng.h"
+#include "fathom/dev/crash.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "workloads/names/names.h"
-#include "fathom/base/rng.h"
-#include "fathom/dev/crash.h"
 
 #define BUDGET (512u << 10)
 #define LOG    (64u << 10)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pages moved on request: advice, holds, the budget. */
-#include <errno.h>
-
 #include "flat/flat_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
 
 static int check_range(const struct fth_flat *flat, const void *at, uint64_t length, bool store,
 		       uint64_t *first, uint64_t *end)

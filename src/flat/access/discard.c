@@ -4,10 +4,10 @@
  * their word says FRESH, and the device is not asked for them (page_io.c) until they have been
  * written.
  */
+#include "flat/flat_internal.h"
+
 #include <string.h>
 #include <sys/mman.h>
-
-#include "flat/flat_internal.h"
 
 #define DISCARD_MANY 64u
 

@@ -6,14 +6,14 @@
  * memory appears with its contents, in one step: a thread that stores meanwhile faults, waits for
  * the lock, and finds the new memory when it tries again. So no store is lost.
  */
-#include <errno.h>
-#include <string.h>
-#include <sys/mman.h>
-
 #include "flat/flat_internal.h"
 #include "flat/paging/race.h"
 
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
 
 static void unlock_pages(struct fth_flat *flat, uint64_t first, uint64_t end)
 {

@@ -3,18 +3,17 @@
  * Pages that are donated: exactly those that were asked for, with their contents; or none, and all
  * go on as before.
  */
+#include "flat/flat_internal.h"
 #include "fth_test.h"
+
+#include "fathom/dev/fault.h"
+#include "fathom/flat.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include "flat/flat_internal.h"
-
-#include "fathom/dev/fault.h"
-#include "fathom/flat.h"
 
 #define PAGE   4096u
 #define PAGES  512u

@@ -4,15 +4,15 @@
  * to one that is write-protected. Everything here runs in the signal handler of the thread that
  * needs the page. fault_signals.c has the handlers, registry.c the regions.
  */
+#include "flat/flat_internal.h"
+#include "flat/emul/emul.h"
+
+#include "fathom/hd/wait.h"
+
 #include <errno.h>
 #include <string.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include "flat/emul/emul.h"
-#include "flat/flat_internal.h"
-
-#include "fathom/hd/wait.h"
 
 static bool emulates; /* set before the first region is registered */
 
@@ -119,29 +119,6 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 }
 
 /*
- * A page that is CACHED moves to DRAM if the policy wants it: in the background, since it can be
- * used where it is meanwhile; or at once if it was read for a stream, which will use all of it now,
- * or if DRAM is not full. *moved: it is in DRAM.
- */
-static int follow_policy(const struct need *need, bool was_cached, bool *moved)
-{
-	struct stream_ahead ahead;
-	enum policy_wish wish =
-		policy_wants(need->flat, need->page, need->slot, !was_cached, &ahead);
-	int rc;
-
-	if (ahead.pages > 0)
-		mover_ahead(need->flat, &ahead);
-	if (wish == POLICY_STAY ||
-	    ((wish == POLICY_UP || (wish == POLICY_UP_STREAMING && was_cached)) &&
-	     mover_ask_up(need->flat, need->page)))
-		return 0;
-	rc = move_up(need->flat, need->page, need->slot, need->store, wish == POLICY_UP_STREAMING);
-	*moved = rc == 0;
-	return rc == -EBUSY ? 0 : rc; /* without a place in DRAM it is used where it is */
-}
-
-/*
  * A page that is not in DRAM comes to memory, and to DRAM if the policy wants it there or nobody
  * has used it yet: *moved.
  */
@@ -161,7 +138,11 @@ static int prepare_cold(struct need *need, bool *moved)
 		need->slot = directory_find(&need->flat->directory, need->page);
 	else
 		rc = move_in(need->flat, need->page, &need->slot);
-	return rc < 0 ? rc : follow_policy(need, was_cached, moved);
+	if (rc == 0)
+		rc = move_as_wanted(need->flat, need->page, &need->slot, !was_cached, need->store,
+				    !was_cached);
+	*moved = rc == 0 && !need->slot;
+	return rc;
 }
 
 /* All pages in memory. *native: the program can go on by itself. */
@@ -322,7 +303,7 @@ static int page_in(struct fth_flat *flat, uintptr_t address, bool store)
 
 static int handle(struct fth_flat *flat, uintptr_t address, bool store, ucontext_t *context)
 {
-	uint64_t start = latency_start(flat);
+	uint64_t start = latency_start(&flat->model);
 	struct emul_use use;
 	struct needs needs;
 	bool native = false;

@@ -3,15 +3,15 @@
  * SIGBUS and SIGSEGV: handlers, signals that are no faults, and the signals that are blocked while
  * a thread holds locks of pages.
  */
+#include "flat/flat_internal.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-
-#include "fathom/base/error.h"
 
 static struct sigaction old_bus, old_segv;
 static bool installed; /* set before the first region is registered */

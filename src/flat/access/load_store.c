@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Copies without faults: load, store, gather and scatter. */
-#include <errno.h>
-#include <string.h>
-
 #include "flat/flat_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <string.h>
 
 int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t length, bool store)
 {
@@ -37,23 +37,6 @@ static int copy_part(struct fth_flat *flat, uint64_t offset, uint8_t *bytes, voi
 	return 0;
 }
 
-/* A page that is CACHED moves to DRAM if the policy wants it; slot is NULL then. */
-static int follow_policy(struct fth_flat *flat, uint64_t page, bool miss, struct flat_slot **slot)
-{
-	struct stream_ahead ahead;
-	enum policy_wish wish = policy_wants(flat, page, *slot, miss, &ahead);
-	int rc;
-
-	if (ahead.pages > 0)
-		mover_ahead(flat, &ahead);
-	if (wish == POLICY_STAY || (wish != POLICY_FILL && mover_ask_up(flat, page)))
-		return 0;
-	rc = move_up(flat, page, *slot, false, wish == POLICY_UP_STREAMING);
-	if (rc == 0)
-		*slot = NULL;
-	return rc == -EBUSY ? 0 : rc;
-}
-
 /* Bring a page that is locked into memory; *bytes: where it is. */
 static int ensure(struct fth_flat *flat, uint64_t page, uint8_t **bytes)
 {
@@ -66,7 +49,7 @@ static int ensure(struct fth_flat *flat, uint64_t page, uint8_t **bytes)
 	else if (state != WORD_DRAM)
 		rc = move_in(flat, page, &slot);
 	if (rc == 0 && slot)
-		rc = follow_policy(flat, page, state != WORD_CACHED, &slot);
+		rc = move_as_wanted(flat, page, &slot, state != WORD_CACHED, false, false);
 	*bytes = slot ? directory_frame(&flat->directory, slot) : map_at(&flat->map, page);
 	return rc;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The log on its medium: the window or blocks of the device, headers, checksums. */
-#include <errno.h>
-#include <string.h>
-
 #include "flat/durable/persist_log.h"
 
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <string.h>
 
 #define HEADER_MAGIC   0x474f4c54414c4646u /* "FFLATLOG" */
 #define HEADER_VERSION 1u

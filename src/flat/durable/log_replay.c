@@ -5,13 +5,13 @@
  * whether it is there. The first that is not ends the log: it was never acknowledged, nor was any
  * behind it.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "flat/durable/persist_log.h"
 
 #include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define READ_MAX (1u << 20)
 

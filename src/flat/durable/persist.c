@@ -10,16 +10,15 @@
  *  2. A record never outlives a sync that began after it: replaying it would bring back older bytes
  *     than the sync wrote. So a sync that finds records ends with a header that no longer has them.
  */
+#include "flat/flat_internal.h"
 #include "flat/durable/persist_log.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "flat/flat_internal.h"
-
-#include "fathom/base/error.h"
-#include "fathom/hd/wait.h"
 
 static const char *const guarantee_names[FTH_FLAT_GUARANTEES] = {
 	"nothing", "exit", "power, by flush", "power, by window"};

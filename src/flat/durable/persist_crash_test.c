@@ -8,16 +8,16 @@
  */
 #include "fth_test.h"
 
+#include "fathom/base/rng.h"
+#include "fathom/dev/crash.h"
+#include "fathom/flat.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/dev/crash.h"
-#include "fathom/flat.h"
 
 #define PAGE	4096u
 #define PAGES	128u

@@ -8,17 +8,17 @@
  * write. In a window a record is stored where it belongs at once, and each thread persists
  * everything up to its own.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "flat/durable/persist_log.h"
 #include "flat/paging/race.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #define BATCH_MAX (256u << 10)
 

@@ -5,6 +5,13 @@
  */
 #include "fth_test.h"
 
+#include "fathom/base/rng.h"
+#include "fathom/dev/crash.h"
+#include "fathom/dev/fault.h"
+#include "fathom/dev/window.h"
+#include "fathom/dev/wrap.h"
+#include "fathom/flat.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,13 +20,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/dev/crash.h"
-#include "fathom/dev/fault.h"
-#include "fathom/dev/window.h"
-#include "fathom/dev/wrap.h"
-#include "fathom/flat.h"
 
 #define PAGE   4096u
 #define BUDGET (64u * PAGE)

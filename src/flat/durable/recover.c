@@ -3,15 +3,15 @@
  * The log at open: what it holds is written in place, page by page, then the device is flushed,
  * then the log is emptied. A crash in between changes nothing: the next open does the same again.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "flat/flat_internal.h"
 #include "flat/durable/persist_log.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* The part of a record that lies in one page. */
 struct change {

@@ -12,15 +12,14 @@
  *  3. A sync that finds sync_lock taken looks at all words: bits that the other one cleared may be
  *     of pages that it is still writing, and the locks of those pages make this one wait for them.
  */
-#include "flat/durable/persist_log.h"
-
-#include <errno.h>
-
 #include "flat/flat_internal.h"
+#include "flat/durable/persist_log.h"
 #include "flat/paging/race.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
 
 void sync_note_dirty(struct fth_flat *flat, uint64_t page)
 {

@@ -4,13 +4,13 @@
  * them, enter_x86.c runs them; without Zydis or on other processors refuse.c takes the place of
  * all.
  */
-#include <errno.h>
-#include <string.h>
-
+#include "flat/emul/emul.h"
 #include "flat/emul/translate.h"
 #include "flat/emul/translated.h"
-#include "flat/emul/emul.h"
 #include "flat/emul/enter.h"
+
+#include <errno.h>
+#include <string.h>
 
 #define INSTRUCTION_MAX 15
 #define CODE_PAGE	4096u

@@ -5,7 +5,14 @@
  * random bytes that decode to something with an operand in memory; the test counts how often each
  * instruction that must be supported was tried. FTH_LONG_TESTS runs a million and more.
  */
+#include "flat/emul/emul.h"
 #include "fth_test.h"
+#include "flat/emul/translate.h"
+#include "flat/emul/translated.h"
+#include "flat/emul/enter.h"
+
+#include "fathom/base/rng.h"
+#include "fathom/flat.h"
 
 #include <cpuid.h>
 #include <errno.h>
@@ -15,15 +22,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <Zydis/Zydis.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/flat.h"
-#include "flat/emul/translate.h"
-#include "flat/emul/translated.h"
-#include "flat/emul/emul.h"
-#include "flat/emul/enter.h"
 
 #define PAGE	   4096u
 #define PAGES	   4u

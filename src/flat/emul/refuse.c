@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processors without emulation: every instruction is refused, and its page is mapped instead. */
-#include <errno.h>
-
 #include "flat/emul/emul.h"
+
+#include <errno.h>
 
 int emul_setup(void)
 {

@@ -7,15 +7,14 @@
  * RSI, RDI that the instruction does not use. These six need no REX.B, no SIB byte and no
  * displacement, so a translated instruction is never longer than the original.
  */
+#include "flat/emul/translate.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <ucontext.h>
-
 #include <Zydis/Zydis.h>
-
-#include "flat/emul/translate.h"
 
 /* Zydis is loaded when a region is opened, so that nothing needs it otherwise. */
 #define FUNCTIONS(F)              \

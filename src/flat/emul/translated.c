@@ -5,13 +5,13 @@
  * READY. Code is in memory mapped twice, writable here and executable there, so that no page is
  * both.
  */
+#include "flat/emul/translated.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "flat/emul/translated.h"
 
 #define TRANSLATED_SLOTS  16384 /* power of two */
 #define TRANSLATED_PROBES 16

@@ -4,14 +4,14 @@
  * re-reference interval prediction (SRRIP of Jaleel et al., ISCA 2010): a page comes in with a long
  * interval, an access makes it short, and a page with a distant one goes.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-
 #include "flat/flat_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 
 int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page,
 		   uint8_t *borrowed)

@@ -11,14 +11,14 @@
  *     page whose write failed stays.
  *  4. The bytes of the others are copied to their slots, and they are unmapped.
  */
-#include <errno.h>
-#include <sched.h>
-#include <string.h>
-
 #include "flat/flat_internal.h"
 #include "flat/paging/race.h"
 
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
 
 #define WRITE_TRIES 4  /* batches of which no page could leave, before the access fails */
 #define AGAIN_MAX   64 /* pages in a row that stay although they are the oldest */
@@ -129,7 +129,7 @@ static uint64_t to_write(const struct fth_flat *flat, const struct leaving *l, v
 /* Step 3. */
 static void write_batch(struct fth_flat *flat, struct batch *batch)
 {
-	uint64_t pages[FLAT_DOWN_MAX], start = latency_start(flat);
+	uint64_t pages[FLAT_DOWN_MAX], start = latency_start(&flat->model);
 	struct leaving *of[FLAT_DOWN_MAX];
 	void *memory[FLAT_DOWN_MAX];
 	int results[FLAT_DOWN_MAX];

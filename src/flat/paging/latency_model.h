@@ -8,6 +8,8 @@
 #ifndef FATHOM_SRC_FLAT_PAGING_LATENCY_MODEL_H
 #define FATHOM_SRC_FLAT_PAGING_LATENCY_MODEL_H
 
+#include "fathom/hd/wait.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,7 +22,7 @@ struct flat_latency_model {
 	uint32_t map_ns;	    /* update of the page table, and of the TLB */
 	/* software between the program and the device, for each page read and written */
 	uint32_t stack_read_ns, stack_write_ns;
-	bool used; /* by latency_set() */
+	bool used; /* set by latency_set() */
 };
 
 /* Table 2 of FlatFlash. */
@@ -33,8 +35,17 @@ struct flat_latency_model {
 void latency_set(struct fth_flat *flat, const struct flat_latency_model *model);
 
 /* When something begins that takes time in the model; 0 without one. */
-uint64_t latency_start(const struct fth_flat *flat);
+static inline uint64_t latency_start(const struct flat_latency_model *model)
+{
+	return model->used ? fth_now_ns() : 0;
+}
+
 /* Spin until `ns` have passed since `start`; not if either is 0. */
-void latency_wait(uint64_t start, uint32_t ns);
+static inline void latency_wait(uint64_t start, uint32_t ns)
+{
+	if (start && ns)
+		while (fth_now_ns() - start < ns)
+			fth_cpu_relax();
+}
 
 #endif

@@ -3,15 +3,15 @@
  * Transitions of a page between states. The caller holds the lock of the page; other pages that
  * have to make room are locked with a try-lock, never by waiting.
  */
-#include <errno.h>
-#include <sched.h>
-#include <string.h>
-
 #include "flat/flat_internal.h"
 #include "flat/paging/race.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
 
 #define DOWN_MANY   8u
 #define DOWN_SHARE  64u
@@ -60,7 +60,7 @@ int move_stop_stores(struct fth_flat *flat, uint64_t page)
 /* Write a page that was changed; its bytes are at `from`. */
 static int clean(struct fth_flat *flat, uint64_t page, const uint8_t *from)
 {
-	uint64_t start = latency_start(flat);
+	uint64_t start = latency_start(&flat->model);
 	int rc;
 
 	if (!(word_get(&flat->words[page]) & WORD_DIRTY))
@@ -142,7 +142,7 @@ int move_in(struct fth_flat *flat, uint64_t page, struct flat_slot **slot)
 	rc = move_find_slot(flat, page, true, slot);
 	if (rc < 0)
 		return rc;
-	start = latency_start(flat);
+	start = latency_start(&flat->model);
 	rc = io_read(flat, page, directory_frame(&flat->directory, *slot));
 	latency_wait(start, flat->model.stack_read_ns);
 	move_in_end(flat, page, *slot, rc);
@@ -178,7 +178,7 @@ int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, c
 {
 	uint32_t *word = &flat->words[page];
 	bool writable = word_get(word) & WORD_DIRTY;
-	uint64_t start = latency_start(flat);
+	uint64_t start = latency_start(&flat->model);
 	int rc = map_put(&flat->map, page, copy, writable);
 
 	if (rc < 0)
@@ -197,7 +197,7 @@ int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, c
 int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store,
 	    bool streaming)
 {
-	uint64_t start = latency_start(flat);
+	uint64_t start = latency_start(&flat->model);
 	int rc = take_place(flat);
 
 	if (rc < 0)
@@ -209,6 +209,24 @@ int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool s
 	if (rc < 0)
 		ring_unreserve(&flat->ring);
 	return rc;
+}
+
+int move_as_wanted(struct fth_flat *flat, uint64_t page, struct flat_slot **slot, bool miss,
+		   bool store, bool stream_now)
+{
+	struct stream_ahead ahead;
+	enum policy_wish wish = policy_wants(flat, page, *slot, miss, &ahead);
+	bool now = wish == POLICY_FILL || (wish == POLICY_UP_STREAMING && stream_now);
+	int rc;
+
+	if (ahead.pages > 0)
+		mover_ahead(flat, &ahead);
+	if (wish == POLICY_STAY || (!now && mover_ask_up(flat, page)))
+		return 0;
+	rc = move_up(flat, page, *slot, store, wish == POLICY_UP_STREAMING);
+	if (rc == 0)
+		*slot = NULL;
+	return rc == -EBUSY ? 0 : rc; /* without a place in DRAM it is used where it is */
 }
 
 int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
@@ -253,7 +271,7 @@ static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8
 
 int move_straight(struct fth_flat *flat, uint64_t page, bool store)
 {
-	uint64_t start = latency_start(flat);
+	uint64_t start = latency_start(&flat->model);
 	struct flat_slot *slot;
 	uint8_t *buffer;
 	int rc;

@@ -18,6 +18,12 @@
  * A fault never waits for the thread, but for the lock of a page. If there is too much to do, what
  * was asked for is left undone, which costs time and nothing else.
  */
+#include "flat/flat_internal.h"
+#include "flat/paging/race.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -26,12 +32,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-#include "flat/paging/race.h"
-
-#include "fathom/base/error.h"
-#include "fathom/hd/wait.h"
 
 #define PARTS	    64u	   /* of a page, for `stored` */
 #define SPIN_NS	    20000u /* before it sleeps */
@@ -165,7 +165,7 @@ static uint8_t *aside_of(const struct fth_flat *flat)
 static bool copy_aside(struct fth_flat *flat, uint64_t page)
 {
 	uint32_t *word = &flat->words[page];
-	uint64_t start = latency_start(flat);
+	uint64_t start = latency_start(&flat->model);
 	const uint8_t *frame;
 
 	word_lock(word);
@@ -307,7 +307,7 @@ static void map_window(struct fth_flat *flat, struct window *w, uint64_t tripwir
 static void read_locked(struct fth_flat *flat, uint64_t first, uint64_t pages)
 {
 	const struct flat_latency_model *model = &flat->model;
-	uint64_t start = latency_start(flat);
+	uint64_t start = latency_start(&flat->model);
 	struct window w = {.n = 0};
 
 	make_room(flat, pages);

@@ -2,12 +2,12 @@
 /* Pages that move in the background: stores meanwhile, streams, clean pages, the threshold. */
 #include "flat/test/flat_fixture.h"
 
+#include "fathom/base/rng.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "fathom/base/rng.h"
 
 #define STORERS 4
 

@@ -17,9 +17,9 @@
  * reached it in an epoch, it falls. Pages that are used one after the other (stream.c) move at
  * once, and so does every page while places in DRAM are free: nothing has to leave for it.
  */
-#include <string.h>
-
 #include "flat/flat_internal.h"
+
+#include <string.h>
 
 #define PAPER_LOW	0.25
 #define PAPER_HIGH	0.75

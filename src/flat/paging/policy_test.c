@@ -3,16 +3,15 @@
  * Algorithm 1 of FlatFlash: the sum of the counts in the SSD-cache, epochs, and the threshold that
  * follows from both.
  */
+#include "flat/flat_internal.h"
 #include "fth_test.h"
+
+#include "fathom/base/rng.h"
+#include "fathom/flat.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-
-#include "flat/flat_internal.h"
-
-#include "fathom/base/rng.h"
-#include "fathom/flat.h"
 
 #define PAGE  4096u
 #define EPOCH 10000u

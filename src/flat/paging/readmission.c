@@ -9,12 +9,12 @@
  *
  * A generation is as many pages as DRAM has places. All fields of a page are under its lock.
  */
-#include <errno.h>
-#include <sys/mman.h>
-
 #include "flat/flat_internal.h"
 
 #include "fathom/base/error.h"
+
+#include <errno.h>
+#include <sys/mman.h>
 
 #define LAPS_MAX    15u
 #define REMEMBERED  2u	 /* generations */

@@ -8,12 +8,12 @@
  * rule, and go first while they are more than an eighth of all: a scan does not push out what is
  * used often.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "flat/flat_internal.h"
 
 #include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
 
 #define RING_SPARE    64
 #define PASSING_SHARE 8

@@ -6,13 +6,13 @@
  * program can read several arrays side by side and access others at random in between. Only pages
  * that come from flash begin a stream. Under the lock of the policy.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "flat/flat_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
+
+#include <errno.h>
+#include <stdlib.h>
 
 #define STREAMS	     1024u
 #define ESTABLISHED  3u /* pages in a row */

@@ -4,15 +4,15 @@
  * that the program would have used, which is found by dlsym(RTLD_NEXT). In a child of fork()
  * without a region all do; freeing memory of the region has no effect there.
  */
+#include "flat/preload/heap.h"
+#include "flat/preload/run.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "flat/preload/heap.h"
-#include "flat/preload/run.h"
 
 #define EARLY_BYTES 65536u
 

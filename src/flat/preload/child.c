@@ -8,7 +8,12 @@
  * returns from the handler, on its copy of the stack, as its parent does. Locks are taken in this
  * order: actions of signals, heap, fork barrier.
  */
+#include "flat/flat_internal.h"
 #include "flat/preload/run.h"
+#include "flat/preload/heap.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +24,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-#include "flat/preload/heap.h"
-
-#include "fathom/base/error.h"
-#include "fathom/hd/wait.h"
 
 #define CLOSE_BARRIER_NS UINT64_C(60000000000)
 /* Of struct clone_args, as 64-bit words. */

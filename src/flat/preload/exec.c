@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A new program: its strings are copied, however many there are. */
+#include "flat/preload/calls.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-
-#include "flat/preload/calls.h"
 
 struct strings {
 	char *at, *end; /* NULL: only count */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "flat/preload/heap.h"
+#include "flat/flat_internal.h"
+#include "flat/preload/run.h"
+#include "flat/preload/spans.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-#include "flat/preload/run.h"
-#include "flat/preload/spans.h"
 
 #define ALIGNED_FROM \
 	(2u          \

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "flat/preload/calls.h"
 #include "flat/preload/heap.h"
 
 #include "fathom/flat.h"
 #include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define NESTED	     8 /* calls of a thread, each interrupted by a handler that makes the next */
 #define ANY_BYTES    4096u /* what a pointer points to, if nothing else is known */

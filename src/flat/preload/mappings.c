@@ -6,16 +6,15 @@
  * that the program protects, locks or maps something over leaves the region.
  */
 #include "flat/preload/run.h"
+#include "flat/preload/heap.h"
+
+#include "fathom/flat.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
-
-#include "flat/preload/heap.h"
-
-#include "fathom/flat.h"
 
 #define PLAIN_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS)
 #define ALSO_PLAIN  (MAP_NORESERVE | MAP_POPULATE)

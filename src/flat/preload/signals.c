@@ -5,7 +5,9 @@
  * would have had. All other signals are the kernel's, with a direct restorer, and with masks
  * that leave faults unblocked.
  */
+#include "flat/flat_internal.h"
 #include "flat/preload/run.h"
+#include "flat/preload/heap.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +15,6 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-#include "flat/preload/heap.h"
 
 #define SA_RESTORER_ 0x04000000ul
 #define SIGNALS	     65

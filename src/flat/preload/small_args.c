@@ -4,6 +4,8 @@
  * gets copies. Afterwards only the bytes that it has changed are copied back: others may have
  * stored to their neighbours meanwhile.
  */
+#include "flat/preload/calls.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/msg.h>
@@ -12,8 +14,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
-
-#include "flat/preload/calls.h"
 
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Spans against an array of bytes that says who owns each page. */
+#include "flat/preload/spans.h"
 #include "fth_test.h"
+
+#include "fathom/base/rng.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "flat/preload/spans.h"
-
-#include "fathom/base/rng.h"
 
 #define PAGES 512u
 #define MANY  64u

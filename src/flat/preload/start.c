@@ -4,6 +4,13 @@
  * becomes by exec(), and in no other. Settings and errors go through the memfd that the environment
  * names.
  */
+#include "flat/flat_internal.h"
+#include "flat/preload/heap.h"
+#include "flat/preload/run.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,13 +20,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-#include "flat/preload/heap.h"
-#include "flat/preload/run.h"
-
-#include "fathom/base/error.h"
-#include "fathom/hd/wait.h"
 
 #define CHUNK_MOST (1u << 20)
 #define FDS_MOST   960 /* below the limit of 1024 that many programs have */

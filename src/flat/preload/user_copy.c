@@ -4,15 +4,15 @@
  * by the region, without moving them to DRAM if they are not to be there; all other memory by the
  * kernel, which says so if there is none.
  */
-#include <errno.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-
 #include "flat/preload/heap.h"
 #include "flat/preload/run.h"
 
 #include "fathom/flat.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 
 static int copy_by_kernel(void *ours, uintptr_t theirs, size_t length, bool get)
 {

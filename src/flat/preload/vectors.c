@@ -4,16 +4,16 @@
  * from it, so that a message stays one, however many parts it has. Only files get the parts
  * themselves, if there are few.
  */
+#include "flat/preload/calls.h"
+
+#include "fathom/hd/wait.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-
-#include "flat/preload/calls.h"
-
-#include "fathom/hd/wait.h"
 
 #define PEEKED	  32u  /* parts that are looked at together */
 #define NAME_MOST 512u /* bytes of an address; the kernel takes fewer */

@@ -4,6 +4,8 @@
  * find out whether a buffer is in the region. Like the C library's they are points where a thread
  * can be cancelled.
  */
+#include "flat/preload/run.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -17,8 +19,6 @@
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include "flat/preload/run.h"
 
 #define P(pointer) ((long)(uintptr_t)(pointer))
 

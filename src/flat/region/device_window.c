@@ -3,12 +3,12 @@
  * The window of the device: where it is persistent, the log of persistent ranges is at its
  * beginning; where it is ordinary memory, the rest of it is the SSD-cache.
  */
-#include <errno.h>
-
 #include "flat/flat_internal.h"
 #include "flat/durable/persist_log.h"
 
 #include "fathom/base/error.h"
+
+#include <errno.h>
 
 #define WINDOW_MIN     (32u << 10) /* less is not used */
 #define WINDOW_LOG_MAX (16u << 20)

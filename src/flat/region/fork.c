@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "flat/region/fork.h"
+#include "flat/flat_internal.h"
+
+#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,10 +11,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-
-#include "fathom/hd/wait.h"
 
 #define LIVE_NS UINT64_C(1000000) /* for which what is known of other processes is good enough */
 

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "flat/region/map.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -8,11 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include "flat/region/map.h"
-
-#include "fathom/base/error.h"
-#include "fathom/base/fd.h"
 
 /* Newer than some headers. */
 #ifndef UFFD_USER_MODE_ONLY

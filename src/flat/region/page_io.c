@@ -3,16 +3,16 @@
  * Pages from and to the device, by channels that all threads share. A channel whose request timed
  * out is left alone until close: the device may still use the memory.
  */
+#include "flat/flat_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include "flat/flat_internal.h"
-
-#include "fathom/base/error.h"
-#include "fathom/hd/wait.h"
 
 #define POLL_NS	      400000u
 #define YIELD_LONG    100000u /* ns: other threads have work, and do not just poll */

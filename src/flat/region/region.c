@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions: options, opening and closing, the budget, statistics. */
+#include "flat/flat_internal.h"
+#include "base/options.h"
+#include "flat/durable/persist_log.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include "base/options.h"
-#include "flat/flat_internal.h"
-#include "flat/durable/persist_log.h"
-
-#include "fathom/base/error.h"
 
 #define BUDGET_MIN 64u /* pages */
 #define CACHE_MIN  16u
@@ -294,4 +294,10 @@ const char *fth_flat_stat_name(enum fth_flat_stat which)
 const char *fth_flat_policy_name(enum fth_flat_policy policy)
 {
 	return (unsigned)policy < FTH_FLAT_POLICY_COUNT ? policy_names[policy] : "unknown";
+}
+
+void latency_set(struct fth_flat *flat, const struct flat_latency_model *model)
+{
+	flat->model = model ? *model : (struct flat_latency_model){0};
+	flat->model.used = model;
 }

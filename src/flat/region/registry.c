@@ -11,15 +11,15 @@
  *  3. Addresses of regions are in `places` too, which a child inherits. They stay reserved in the
  *     child: nothing else comes to lie there, and a pointer of the parent finds no other memory.
  */
+#include "flat/flat_internal.h"
+#include "flat/emul/emul.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include "flat/emul/emul.h"
-#include "flat/flat_internal.h"
-
-#include "fathom/base/error.h"
 
 /* Newer than some headers. */
 #ifndef MAP_FIXED_NOREPLACE

@@ -6,6 +6,9 @@
  */
 #include "fth_test.h"
 
+#include "fathom/base/rng.h"
+#include "fathom/flat.h"
+
 #include <errno.h>
 #include <execinfo.h>
 #include <setjmp.h>
@@ -14,9 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/flat.h"
 
 #define PAGE   4096u
 #define SIZE   (4u << 20)

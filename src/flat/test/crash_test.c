@@ -6,15 +6,15 @@
  */
 #include "fth_test.h"
 
+#include "fathom/base/rng.h"
+#include "fathom/dev/crash.h"
+#include "fathom/flat.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/dev/crash.h"
-#include "fathom/flat.h"
 
 #define PAGE	 4096u
 #define PAGES	 160u

@@ -5,12 +5,12 @@
  */
 #include "flat/test/flat_fixture.h"
 
+#include "fathom/base/rng.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "fathom/base/rng.h"
 
 static void every_policy_keeps_the_data(void **unused)
 {

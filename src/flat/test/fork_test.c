@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions and fork(): a child has none of its parent's, may open its own, and disturbs nobody. */
+#include "flat/flat_internal.h"
 #include "fth_test.h"
+
+#include "fathom/base/rng.h"
+#include "fathom/flat.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,11 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "flat/flat_internal.h"
-
-#include "fathom/base/rng.h"
-#include "fathom/flat.h"
 
 #define PAGE   4096u
 #define SIZE   (2u << 20)

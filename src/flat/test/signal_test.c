@@ -5,6 +5,8 @@
  */
 #include "fth_test.h"
 
+#include "fathom/flat.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,8 +16,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "fathom/flat.h"
 
 #define SIZE  (4u << 20)
 #define PAGE  4096u

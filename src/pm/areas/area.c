@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finding and verifying logs, checkpoints and transactions in persistent memory. */
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
+#include "pm/pm_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/detail/pm/checkpoint.h"
@@ -11,7 +9,10 @@
 #include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
-#include "pm/pm_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
 
 #define STEP 4096u
 

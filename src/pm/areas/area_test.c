@@ -3,17 +3,17 @@
  * Finding areas: all of them, damaged ones with the reason, and a lack of memory that is not
  * damage.
  */
+#include "pm/pm_internal.h"
 #include "fth_test.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fathom/pm/area.h"
 #include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
-#include "pm/pm_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define BYTES	(256u << 10)
 #define CONV_AT 4096u

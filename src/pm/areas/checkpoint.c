@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Checkpoints. fathom/detail/pm/checkpoint.h has the layout and the invariants. */
+#include "pm/pm_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/detail/pm/checkpoint.h"
+#include "fathom/pm/checkpoint.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "fathom/base/error.h"
-#include "fathom/detail/pm/checkpoint.h"
-#include "fathom/pm/checkpoint.h"
-#include "pm/pm_internal.h"
 
 #define BLOCK FTH_PM_CP_BLOCK
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Checkpoints: versions, groups, incremental saves, and what is refused. */
+#include "pm/pm_internal.h"
 #include "fth_test.h"
+
+#include "fathom/base/rng.h"
+#include "fathom/detail/pm/checkpoint.h"
+#include "fathom/pm/checkpoint.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/detail/pm/checkpoint.h"
-#include "fathom/pm/checkpoint.h"
-#include "pm/pm_internal.h"
 
 #define BYTES  (512u << 10)
 #define FIRST  20000u

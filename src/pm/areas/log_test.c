@@ -3,7 +3,12 @@
  * Logs: inserting, reading, removing, clearing, opening again; several threads; and what is
  * refused.
  */
+#include "pm/areas/log_internal.h"
 #include "fth_test.h"
+#include "pm/pm_internal.h"
+
+#include "fathom/base/rng.h"
+#include "fathom/pm/log.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/pm/log.h"
-#include "pm/areas/log_internal.h"
-#include "pm/pm_internal.h"
 
 #define BYTES	  (1u << 20)
 #define LOG_AT	  8192u

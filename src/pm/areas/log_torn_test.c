@@ -4,15 +4,15 @@
  * dropped and nothing else is; damage is reported, and nothing is written. The salt is fixed, so
  * that these tests give the same result each time.
  */
+#include "pm/areas/log_internal.h"
 #include "fth_test.h"
+
+#include "fathom/base/rng.h"
+#include "fathom/pm/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/pm/log.h"
-#include "pm/areas/log_internal.h"
 
 #define BYTES (128u << 10)
 

@@ -3,15 +3,16 @@
  * Transactions: areas, and checks around the undo logs of fathom/detail/pm/tx.h, which has the
  * invariants.
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <time.h>
+#include "pm/pm_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/detail/pm/tx.h"
 #include "fathom/pm/tx.h"
-#include "pm/pm_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
 
 _Static_assert(sizeof(struct fth_pm_tx_header) == FTH_PM_LINE, "the header is one line");
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Transactions: commit, abort, roll back at open, logs of several threads, and what is refused. */
+#include "pm/pm_internal.h"
 #include "fth_test.h"
+
+#include "fathom/detail/pm/tx.h"
+#include "fathom/pm/tx.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -8,10 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/detail/pm/tx.h"
-#include "fathom/pm/tx.h"
-#include "pm/pm_internal.h"
 
 #define BYTES	(256u << 10)
 #define LOGS	4u

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The crash explorer. explore.h says what it does. Not part of the library. */
+#include "pm/explore/explore.h"
+#include "pm/explore/trace.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/rng.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/error.h"
-#include "fathom/base/rng.h"
-#include "pm/explore/explore.h"
-#include "pm/explore/trace.h"
 
 struct walk {
 	const struct explore *subject;

@@ -3,14 +3,14 @@
  * Crashes of logs of both kinds, while entries are inserted, removed and cleared; explore_test.c
  * has all else.
  */
+#include "pm/explore/explore_fixture.h"
 #include "fth_test.h"
-
-#include <errno.h>
-#include <string.h>
 
 #include "fathom/base/rng.h"
 #include "fathom/pm/log.h"
-#include "pm/explore/explore_fixture.h"
+
+#include <errno.h>
+#include <string.h>
 
 #define LOG_OPS	  48u
 #define LOG_ENTRY 124u /* at most */

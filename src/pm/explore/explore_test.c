@@ -5,13 +5,8 @@
  * any number of operations; after a crash there must be those of the acknowledged ones, or of one
  * more. With FTH_LONG_TESTS there are more than 100,000 states.
  */
+#include "pm/explore/explore_fixture.h"
 #include "fth_test.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
@@ -19,7 +14,12 @@
 #include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
-#include "pm/explore/explore_fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* ---- creating the memory ---- */
 

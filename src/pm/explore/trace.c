@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The recorder. trace.h says what it is for. Not part of the library. */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
+#include "pm/explore/trace.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/detail/pm/view.h"
-#include "pm/explore/trace.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum pm_event_kind { PM_STORE, PM_FLUSH, PM_FENCE };
 

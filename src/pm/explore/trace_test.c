@@ -3,14 +3,14 @@
  * The explorer itself: it makes exactly the states that the model allows, and finds a fence or
  * flush that is missing.
  */
+#include "pm/explore/trace.h"
 #include "fth_test.h"
+#include "pm/explore/explore.h"
+
+#include "fathom/detail/pm/view.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-#include "fathom/detail/pm/view.h"
-#include "pm/explore/explore.h"
-#include "pm/explore/trace.h"
 
 #define WORDS 8u
 

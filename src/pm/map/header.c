@@ -7,15 +7,16 @@
  * leaves a blank header, an unfinished creation, or a whole header, and a header with the right
  * magic that does not verify was damaged. Nothing but creation writes to the header.
  */
+#include "pm/map/header.h"
+#include "pm/pm_internal.h"
+
+#include "fathom/base/checksum.h"
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
-
-#include "fathom/base/checksum.h"
-#include "fathom/base/error.h"
-#include "pm/map/header.h"
-#include "pm/pm_internal.h"
 
 _Static_assert(sizeof(struct pm_header) <= FTH_PM_HEADER, "the header is one page");
 _Static_assert(sizeof(struct pm_header) % 8 == 0, "the header is whole words");

@@ -3,6 +3,13 @@
  * Any device URI. The memory is a memfd, read from the device at map time; write_back.c writes it.
  * A memfd, since CUDA can register it.
  */
+#include "pm/pm_internal.h"
+#include "dev/lock.h"
+#include "pm/map/header.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,12 +20,6 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
-
-#include "dev/lock.h"
-#include "fathom/base/error.h"
-#include "fathom/base/fd.h"
-#include "pm/map/header.h"
-#include "pm/pm_internal.h"
 
 #define READ_CHUNK (4u << 20)
 #define TMPFS	   0x01021994

@@ -2,12 +2,12 @@
 /*
  * Memory of the process in the role of persistent memory, for the crash explorer and other tests.
  */
+#include "pm/pm_internal.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "pm/pm_internal.h"
 
 static int memory_open(struct fth_pm *pm, const struct pm_request *request)
 {

@@ -7,6 +7,12 @@
  * pmem:PATH?force=1 does the same on any file. That makes nothing durable but what the page cache
  * keeps when the process ends; it is there to test the path.
  */
+#include "pm/pm_internal.h"
+#include "dev/lock.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +23,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "dev/lock.h"
-#include "fathom/base/error.h"
-#include "fathom/base/fd.h"
-#include "pm/pm_internal.h"
 
 struct libpmem {
 	void *library;

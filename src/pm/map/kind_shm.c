@@ -3,6 +3,11 @@
  * shm:NAME. POSIX shared memory: stores survive the process as soon as they are made, since the
  * pages belong to the kernel. An flock() on the segment keeps others out.
  */
+#include "pm/pm_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +16,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "fathom/base/error.h"
-#include "fathom/base/fd.h"
-#include "pm/pm_internal.h"
 
 #define SHM_NAME_MAX 250
 

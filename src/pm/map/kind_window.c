@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* window(URI): the byte-addressable window of a device. The window says what survives. */
+#include "pm/pm_internal.h"
+#include "dev/lock.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include "dev/lock.h"
-#include "fathom/base/error.h"
-#include "pm/pm_internal.h"
 
 static const enum fth_pm_guarantee of_window[] = {
 	[FTH_DEV_WINDOW_VOLATILE] = FTH_PM_VOLATILE,

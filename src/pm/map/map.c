@@ -12,13 +12,14 @@
  * transactions and checkpoints in such memory, gpu/ the same for kernels, explore/ the crash
  * explorer.
  */
+#include "pm/pm_internal.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/error.h"
-#include "pm/pm_internal.h"
 
 #define TIMEOUT_MS 30000u
 #define LENGTH_MAX (UINT64_C(1) << 46)

@@ -4,12 +4,13 @@
  * the device, and two processes on one channel would take each other's completions: so devices, and
  * the volatile state of logs and transactions, belong to the process that mapped the memory.
  */
+#include "pm/pm_internal.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
-
-#include "fathom/base/error.h"
-#include "pm/pm_internal.h"
 
 /*
  * Forks between this process and the first one that mapped memory. Changes in a new child only,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Removing persistent memory by name, after a look at its header. */
+#include "pm/pm_internal.h"
+#include "pm/map/header.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "fathom/base/error.h"
-#include "pm/map/header.h"
-#include "pm/pm_internal.h"
 
 /*
  * Nothing that is not ours is removed. -EBADMSG for a damaged header: such memory is removed by

@@ -3,14 +3,15 @@
  * The control block and the marks: memory that persisting threads, GPUs among them, share with
  * write-back. One mapping of a memfd, since CUDA can register that.
  */
+#include "pm/pm_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "fathom/base/error.h"
-#include "fathom/base/fd.h"
-#include "pm/pm_internal.h"
 
 /* Marks are taken 8 at a time. */
 static uint64_t round_words(uint64_t bytes)

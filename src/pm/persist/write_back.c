@@ -23,15 +23,16 @@
  *
  * The server is a thread for GPUs, which cannot make a round themselves: it polls `wanted`.
  */
+#include "pm/pm_internal.h"
+
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "fathom/base/error.h"
-#include "pm/pm_internal.h"
 
 #define SLOT_PAGES 32u
 #define SLOT_BYTES (SLOT_PAGES * FTH_PM_PAGE)

@@ -7,14 +7,14 @@
  */
 #include "fth_test.h"
 
+#include "fathom/base/rng.h"
+#include "fathom/dev/crash.h"
+#include "fathom/pm/tx.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fathom/base/rng.h"
-#include "fathom/dev/crash.h"
-#include "fathom/pm/tx.h"
 
 #define BYTES	(640u << 10)
 #define THREADS 3u

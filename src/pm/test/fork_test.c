@@ -5,18 +5,18 @@
  */
 #include "fth_test.h"
 
+#include "fathom/base/error.h"
+#include "fathom/pm.h"
+#include "fathom/pm/checkpoint.h"
+#include "fathom/pm/log.h"
+#include "fathom/pm/tx.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "fathom/base/error.h"
-#include "fathom/pm.h"
-#include "fathom/pm/checkpoint.h"
-#include "fathom/pm/log.h"
-#include "fathom/pm/tx.h"
 
 #define BYTES	 (512u << 10)
 #define LOG_AT	 (64u << 10)

@@ -3,6 +3,11 @@
  * Mapping, persisting and mapping again, for every kind that this machine has; and what is refused.
  */
 #include "fth_test.h"
+#include "pm/map/header.h"
+
+#include "fathom/base/error.h"
+#include "fathom/dev/fault.h"
+#include "fathom/pm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +20,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "fathom/base/error.h"
-#include "fathom/dev/fault.h"
-#include "fathom/pm.h"
-#include "pm/map/header.h"
 
 #define BYTES	    (256u << 10)
 #define RACE_ROUNDS 60u
