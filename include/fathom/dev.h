@@ -108,6 +108,10 @@ struct fth_dev_req {
  *				blocks, of 512 to 4096 bytes as a rule.
  *	block=SIZE		block size, a power of two; default the smallest that the medium
  *				allows, which is 1 for a regular file without direct I/O
+ *	tail=on|off		direct I/O also for a file that ends inside a block: the device
+ *				ends at the next multiple of 4096, the bytes behind the end of the
+ *				file read as zeroes, and writes to them have no effect. Requests that
+ *				reach there block inside submit. Default off
  *	engine=auto|uring|threads	uring uses io_uring, threads uses blocking system calls
  *				in threads of the device. auto (the default) uses io_uring, or
  *				threads where the kernel, a sysctl, a container's seccomp filter

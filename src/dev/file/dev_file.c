@@ -24,6 +24,8 @@ void dev_file_close(struct fth_dev *dev)
 		file->engine->close(file);
 	if (file->zeroes != MAP_FAILED)
 		munmap(file->zeroes, FILE_ZEROES_BYTES);
+	if (file->tail_fd >= 0)
+		close(file->tail_fd);
 	if (file->fd >= 0)
 		close(file->fd);
 	pthread_mutex_destroy(&file->map_lock);

@@ -10,6 +10,7 @@
  *	dev_file_chan.c		the part of a channel that both engines share
  *	dev_file_req.c		what an answer of the kernel means for a request
  *	dev_file_call.c		a request as a system call
+ *	dev_file_tail.c		requests at the end of a file that ends inside a block
  *	dev_file_flush.c	flushes share fdatasync calls
  *	dev_file_ring.c		engine "uring": a channel and its io_uring
  *	dev_file_map.c		registered buffers of the rings
@@ -88,6 +89,8 @@ struct dev_file {
 	unsigned threads;	/* at most so many in the pool */
 	int fd;
 	int open_flags;
+	int tail_fd; /* with tail=on: the file without direct I/O, if it ends inside a block; or -1 */
+	uint64_t end; /* of the file then */
 	bool is_block_device;
 	bool readonly;
 	bool direct;
@@ -240,6 +243,14 @@ int dev_file_call_transfer(int fd, const struct fth_dev_req *req);
 
 /* Read without waiting, as much as the page cache has; -EAGAIN if that is nothing. */
 int dev_file_call_cached(int fd, const struct fth_dev_req *req);
+
+/* ---- dev_file_tail.c ---- */
+
+/* The file ends at byte `end`, inside the device's last block. */
+int dev_file_tail_open(struct dev_file *file, uint64_t end);
+
+/* Do a request that reaches behind the file's end. True when its result is set. */
+bool chan_file_tail(struct chan_file *chan, struct fth_dev_req *req);
 
 /* ---- dev_file_flush.c ---- */
 

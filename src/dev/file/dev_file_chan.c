@@ -125,7 +125,7 @@ bool chan_file_begin(struct chan_file *chan, struct fth_dev_req *req)
 		file_list_push(&chan->done, req);
 		return false;
 	}
-	if (do_inline(chan, req)) {
+	if (chan_file_tail(chan, req) || do_inline(chan, req)) {
 		file_list_push(&chan->done, req);
 		return false;
 	}

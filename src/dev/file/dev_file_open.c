@@ -32,6 +32,7 @@ struct file_options {
 	bool create;
 	bool readonly;
 	bool fixed;
+	bool tail;
 	const char *engine;
 	uint64_t threads;
 	enum file_choice direct;
@@ -94,6 +95,7 @@ static int take_options(struct fth_uri *uri, struct file_options *o)
 	    (rc = fth_uri_take_bool(uri, "create", &o->create)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "readonly", &o->readonly)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "fixed", &o->fixed)) < 0 ||
+	    (rc = fth_uri_take_bool(uri, "tail", &o->tail)) < 0 ||
 	    (rc = fth_uri_take_u64(uri, "threads", 1, FILE_THREADS_MAX, &o->threads)) < 0 ||
 	    (rc = take_choice(uri, "direct", &o->direct)) < 0 ||
 	    (rc = take_choice(uri, "inline", &o->inline_)) < 0 || (rc = fth_uri_finish(uri)) < 0)
@@ -291,12 +293,32 @@ static bool choose_direct(const struct file_options *o, int fd, const struct sta
 	return true;
 }
 
+/* With tail=on the device is longer than a file that ends inside a block. */
+static int choose_tail(const struct file_options *o, struct dev_file *file, const struct stat *st)
+{
+	struct fth_dev_info *info = &file->dev.info;
+	uint64_t end = info->size, block = o->block > DIRECT_MAX ? o->block : DIRECT_MAX;
+
+	if (!o->tail || end % block == 0 || !S_ISREG(st->st_mode))
+		return 0;
+	info->size += block - end % block;
+	file->direct = choose_direct(o, file->fd, st, info);
+	if (file->direct)
+		return dev_file_tail_open(file, end);
+	info->size = end;
+	return 0;
+}
+
 static int choose_block(const struct file_options *o, struct dev_file *file, const struct stat *st)
 {
 	struct fth_dev_info *info = &file->dev.info;
 	uint64_t logical = logical_block(file->fd, st);
+	int rc = choose_tail(o, file, st);
 
-	file->direct = choose_direct(o, file->fd, st, info);
+	if (rc < 0)
+		return rc;
+	if (!file->direct)
+		file->direct = choose_direct(o, file->fd, st, info);
 	if (!file->direct && o->direct == CHOICE_ON)
 		return fth_fail(EINVAL,
 				"%s: direct=on: its size of %llu bytes, block= or its filesystem "
@@ -384,7 +406,7 @@ int dev_file_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **o
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return -ENOMEM;
-	file->fd = -1;
+	file->fd = file->tail_fd = -1;
 	file->engine = engine;
 	file->threads = (unsigned)options.threads;
 	file->dev.ops = &engine->ops;
