@@ -71,11 +71,16 @@ struct fth_array_options {
 	uint64_t offset; /* of element 0, in bytes; a multiple of the device's block */
 	uint64_t count;	 /* elements; 0: as many as fit */
 	bool readonly;
+	/*
+	 * fth_array_open(): lock the file of the URI, shared if readonly, else exclusive, until the
+	 * array is closed. -EBUSY if another array or process has locked it otherwise.
+	 */
+	bool lock;
 };
 
-#define FTH_ARRAY_OPTIONS_INIT                                \
-	{                                                     \
-		sizeof(struct fth_array_options), 0, 0, false \
+#define FTH_ARRAY_OPTIONS_INIT                                       \
+	{                                                            \
+		sizeof(struct fth_array_options), 0, 0, false, false \
 	}
 
 /*
@@ -238,6 +243,37 @@ typedef int (*fth_array_piece_fn)(void *context, size_t which, uint64_t first, c
  */
 int fth_array_walk(struct fth_array *array, const struct fth_span *spans, size_t n,
 		   fth_array_piece_fn fn, void *context);
+
+/*
+ * Rows: `count` records of `elements` elements each, one after the other from element `first` on.
+ * A row may lie in several lines.
+ */
+struct fth_rows {
+	uint64_t first;
+	uint64_t elements;
+	uint64_t count;
+};
+
+/*
+ * Copy rows indices[0 .. n) to `out`, one after the other, with all misses in flight together. An
+ * index may occur more than once. -ERANGE, before anything is read, if an index is not below
+ * rows->count or the rows exceed the array; -EINVAL for rows of no elements.
+ */
+int fth_array_gather_rows(struct fth_array *array, const struct fth_rows *rows,
+			  const uint64_t *indices, size_t n, void *out);
+/*
+ * Set rows indices[0 .. n) to the rows at `values`. Lines that one row covers are not fetched. If
+ * an index occurs more than once, the last one wins. The same errors; after another error any part
+ * may have been set.
+ */
+int fth_array_scatter_rows(struct fth_array *array, const struct fth_rows *rows,
+			   const uint64_t *indices, size_t n, const void *values);
+/*
+ * A hint: start to fetch the lines of rows indices[0 .. n), at most as many lines as
+ * fth_cache_prefetch_limit() says. Ignores rows out of range, and errors. Does not wait.
+ */
+void fth_array_prefetch_rows(struct fth_array *array, const struct fth_rows *rows,
+			     const uint64_t *indices, size_t n);
 
 /* ---- pointers into lines ---- */
 

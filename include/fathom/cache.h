@@ -205,6 +205,11 @@ int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, con
  * ignored. Returns the number of fetches that were started.
  */
 uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count);
+/*
+ * The same for a list of lines. Lines that are consecutive in the list and on the device share a
+ * request; a line may be listed more than once. Lines beyond the end are ignored.
+ */
+uint64_t fth_cache_prefetch_lines(struct fth_cache_range *range, const uint64_t *lines, size_t n);
 
 /*
  * Write back the dirty lines of [first, first + count), clipped to the range, then flush the

@@ -3,8 +3,8 @@
  * Opening and closing arrays, and what all calls share: bounds, lines.
  *
  * Siblings: element.c gets and sets single elements, inline.h those of hot lines; atomic.c changes
- * them atomically; run.c copies runs; gather.c and walk.c go to many places at once, over the lists
- * of batch.c; cursor.c hands out pointers; copy.c moves elements whole.
+ * them atomically; run.c copies runs; gather.c, walk.c and rows.c go to many places at once, over
+ * the lists of batch.c; cursor.c hands out pointers; copy.c moves elements whole.
  *
  * Invariants
  * 1. An array never changes after it was opened, so every thread may use it without a lock.
@@ -16,6 +16,7 @@
  */
 #include "internal.h"
 #include "base/options.h"
+#include "dev/lock.h"
 
 #include "fathom/dev.h"
 
@@ -164,6 +165,7 @@ int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t elem
 	if (!array)
 		return -ENOMEM;
 	array->cache = cache;
+	array->lock = -1;
 	rc = measure(dev, element, options, &array->count, &bytes);
 	if (rc == 0)
 		rc = fth_cache_add(cache, dev, options->offset, bytes,
@@ -181,18 +183,25 @@ int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t elem
 int fth_array_open(struct fth_cache *cache, const char *uri, size_t element,
 		   const struct fth_array_options *options, struct fth_array **out)
 {
-	struct fth_dev *dev;
-	int rc = fth_dev_open(uri, &dev);
+	struct fth_dev *dev = NULL;
+	int lock = -1, rc = 0;
 
 	*out = NULL;
-	if (rc < 0)
-		return rc;
-	rc = fth_array_open_dev(cache, dev, element, options, out);
-	if (rc < 0)
+	/* Lock first: the channels of the device keep the lock while requests are in flight. */
+	if (options && options->size == sizeof(*options) && options->lock)
+		rc = fth_dev_lock_uri(uri, !options->readonly, &lock);
+	if (rc == 0)
+		rc = fth_dev_open(uri, &dev);
+	if (rc == 0)
+		rc = fth_array_open_dev(cache, dev, element, options, out);
+	if (rc < 0) {
 		fth_dev_close(dev);
-	else
-		(*out)->own_dev = dev;
-	return rc;
+		fth_dev_unlock(lock);
+		return rc;
+	}
+	(*out)->own_dev = dev;
+	(*out)->lock = lock;
+	return 0;
 }
 
 int fth_array_open_typed(struct fth_cache *cache, const char *uri, size_t element,
@@ -223,6 +232,7 @@ int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **o
 static void array_free(struct fth_array *array)
 {
 	fth_dev_close(array->own_dev);
+	fth_dev_unlock(array->lock);
 	free(array);
 }
 

@@ -73,25 +73,23 @@ static uint64_t already_there(const struct fth_cache_range *range, uint64_t firs
 	return n;
 }
 
-uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count)
+/* Lines first, first + 1, ..., or those of a list. */
+static uint64_t prefetch_all(struct fth_cache_range *range, uint64_t first, const uint64_t *lines,
+			     uint64_t count)
 {
 	struct fth_cache *cache = range->cache;
 	struct cache_loan *loan;
-	uint64_t started = 0, i;
+	uint64_t started = 0;
 
-	if (first >= range->lines)
-		return 0;
-	if (count > range->lines - first)
-		count = range->lines - first;
-	i = already_there(range, first, count);
-	if (i == count || start_worker(cache) < 0 ||
+	if (count == 0 || start_worker(cache) < 0 ||
 	    cache_loan_borrow(range->device, true, &loan) < 0)
 		return 0;
 	if (loan->in_flight && cache_loan_reap(loan, 0, 0) < 0)
 		fth_error_clear();
 	loan->ahead = true;
-	for (; i < count; i++) {
-		int rc = prefetch_line(loan, range, first + i);
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t line = lines ? lines[i] : first + i;
+		int rc = line < range->lines ? prefetch_line(loan, range, line) : 0;
 
 		if (rc < 0)
 			break;
@@ -101,4 +99,21 @@ uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint6
 	cache_loan_return(loan);
 	cache_count(cache, FTH_CACHE_PREFETCHES, started);
 	return started;
+}
+
+uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count)
+{
+	uint64_t there;
+
+	if (first >= range->lines)
+		return 0;
+	if (count > range->lines - first)
+		count = range->lines - first;
+	there = already_there(range, first, count);
+	return prefetch_all(range, first + there, NULL, count - there);
+}
+
+uint64_t fth_cache_prefetch_lines(struct fth_cache_range *range, const uint64_t *lines, size_t n)
+{
+	return prefetch_all(range, 0, lines, n);
 }

@@ -28,6 +28,7 @@ struct fth_array {
 	struct fth_cache *cache;
 	struct fth_cache_range *range;
 	struct fth_dev *own_dev; /* to be closed with the array; NULL if it is the caller's */
+	int lock;		 /* descriptor of the lock on its file, or -1 */
 };
 
 /* What the inline read leaves: with a reference, if need be. The element size is not an argument: a
