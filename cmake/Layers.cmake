@@ -1,7 +1,7 @@
 # A module that includes a higher one fails the build, before anything is compiled.
 file(GLOB_RECURSE layered CONFIGURE_DEPENDS include/*.h src/*.[ch] src/*.cu src/*.cuh workloads/*.[ch] workloads/*.cu
      tools/*.[ch]
-     bench/*.[ch] examples/*.[ch] tests/*.[ch])
+     bench/*.[ch] examples/*.[ch] python/src/*.[ch] tests/*.[ch])
 add_custom_command(
   OUTPUT ${PROJECT_BINARY_DIR}/layers.stamp
   COMMAND ${PROJECT_SOURCE_DIR}/scripts/check-layers.sh

@@ -6,7 +6,8 @@
 # A module is a folder of src/ with its public headers include/fathom/NAME.h and
 # include/fathom/NAME/, and its inner ones include/fathom/detail/NAME/. Files straight in src/ tie
 # the modules together and may include all of them; so may include/fathom.h, *_test.c and
-# *_fixture.[ch], what tests share. Public headers include public headers only, and so do examples.
+# *_fixture.[ch], what tests share. Public headers include public headers only, and so do examples
+# and the Python package.
 # The programs in tools/ and bench/ share tools/common and nothing else. Files of workloads/ are no module: the
 # library does not have them.
 set -u
@@ -23,7 +24,7 @@ declare -A level=(
   [kv]=6 [query]=6 [graph]=6
   [top]=7
   [common]=8
-  [tools]=9 [workloads]=9 [bench]=9 [examples]=9 [tests]=9
+  [tools]=9 [workloads]=9 [bench]=9 [examples]=9 [python]=9 [tests]=9
 )
 # Inside src/query, folders are layers as well; files straight in it tie them together.
 declare -A query_level=(
@@ -118,8 +119,8 @@ check_include() {
     complain "$file:$line" "includes $name: \"$from\" or \"$to\" has no layer here"
   elif [[ $file == include/* && $found != include/* ]]; then
     complain "$file:$line" "a public header includes $name, which is not installed"
-  elif [[ $from == examples && $found != include/* && $found != examples/* ]]; then
-    complain "$file:$line" "an example includes $name, which is not public"
+  elif [[ $from =~ ^(examples|python)$ && $found != include/* && $found != "$from"/* ]]; then
+    complain "$file:$line" "$from includes $name, which is not public"
   elif [ "$from" != "$to" ] && [ "${level[$to]}" -ge "${level[$from]}" ] &&
     [[ $allowed != *" $from:$to "* ]]; then
     complain "$file:$line" "$from includes $name of $to, which is not below it"
@@ -129,7 +130,7 @@ check_include() {
 }
 
 folders=()
-for folder in include src workloads tools bench examples tests; do
+for folder in include src workloads tools bench examples python tests; do
   [ ! -d $folder ] || folders+=($folder)
 done
 includes=0

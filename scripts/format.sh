@@ -17,7 +17,7 @@ if ! $tool --version 2>/dev/null | grep -q "version $version\."; then
 fi
 
 folders=()
-for folder in include src workloads tools bench examples tests; do
+for folder in include src workloads tools bench examples python tests; do
   [ ! -d $folder ] || folders+=($folder)
 done
 mapfile -t files < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | sort)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Data larger than memory, in an amount of memory that you set.
+
+    import fathom
+
+    a = fathom.load("features.npy", memory="256M")      # any size; reads what is needed
+    rows = a[ids]                                       # a numpy array; many reads at once
+
+    db = fathom.open("data.fathom", memory="256M")      # arrays under one ceiling
+    x = db.array("x", (1_000_000_000,), "float32")
+    x[ids] = values
+    x.flush()                                           # durable
+    db.close()
+
+Errors are fathom.Error, an OSError. Objects are closed when they are no longer used, when the
+interpreter ends, by close() and by `with`. Threads may share them; a child of fork() opens its own.
+"""
+from ._array import Array, load
+from ._core import Error, version as __version__
+from ._db import Database, open
+
+__all__ = ["Array", "Database", "Error", "load", "open"]

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Databases: a directory, and one ceiling for the memory of all that is in it."""
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import weakref
+from typing import Any, List, Optional
+
+import numpy as np
+
+from . import _core
+from ._array import Array, load, make_cache
+from ._common import Path, Size, fail, size_of, track
+
+_ARRAYS = "fathom.arrays"  # no table can have this name
+_HEADER = 4096  # bytes of the header of our own .npy files: rows begin at a block
+
+
+class Budget:
+    """Who has how much of a fixed amount of memory."""
+
+    def __init__(self, limit: int):
+        self.limit = limit
+        self.parts: "dict[str, int]" = {}
+
+    @property
+    def free(self) -> int:
+        return self.limit - sum(self.parts.values())
+
+    def reserve(self, name: str, amount: int) -> int:
+        if amount > self.free:
+            others = ", ".join("%s has %d" % part for part in self.parts.items())
+            raise fail(errno.ENOMEM, "%s needs %d bytes of memory, and %d of %d are free%s"
+                       % (name, amount, self.free, self.limit, others and ": " + others))
+        self.parts[name] = amount
+        return amount
+
+    def release(self, name: str) -> None:
+        self.parts.pop(name, None)
+
+
+class Database:
+    """A directory with arrays in it, and one ceiling for the memory that they take.
+
+    Made by fathom.open(). db.memory says who has what. Results that are given out as numpy arrays
+    and Python objects belong to the caller, and are not part of it.
+    """
+
+    _close_last = 1
+
+    def __init__(self, path: Path, memory: Size, arrays: Optional[Size], readonly: bool,
+                 create: bool):
+        self.path = os.path.abspath(os.fspath(path))
+        self.readonly = readonly
+        self.closed = False
+        self._budget = Budget(size_of(memory))
+        self._for_arrays = self._budget.limit // 2 if arrays is None else size_of(arrays)
+        self._cache: Optional[_core.Cache] = None
+        self._open: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
+        if not readonly and create:
+            os.makedirs(self.path, exist_ok=True)
+        if not os.path.isdir(self.path):
+            raise fail(errno.ENOENT, "%s is no directory" % self.path)
+        track(self)
+
+    def __repr__(self) -> str:
+        return "fathom.Database(%r)" % self.path
+
+    @property
+    def memory(self) -> "dict[str, int]":
+        """Bytes of memory: the limit, what is free, and the part of each that has some."""
+        return {"limit": self._budget.limit, "free": self._budget.free, **self._budget.parts}
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the database is closed")
+
+    # ---- arrays ----
+
+    def _array_cache(self) -> "_core.Cache":
+        self._check_open()
+        if self._cache is None:
+            self._budget.reserve("arrays", self._for_arrays)
+            try:
+                self._cache = make_cache(self._for_arrays)
+            except BaseException:
+                self._budget.release("arrays")
+                raise
+        return self._cache
+
+    def _array_path(self, name: str) -> str:
+        if not name or "/" in name or "\0" in name or name.startswith("."):
+            raise ValueError("%r is no name of an array" % name)
+        return os.path.join(self.path, _ARRAYS, name + ".npy")
+
+    def arrays(self) -> List[str]:
+        """The names of the arrays."""
+        self._check_open()
+        try:
+            names = os.listdir(os.path.join(self.path, _ARRAYS))
+        except FileNotFoundError:
+            return []
+        return sorted(n[:-4] for n in names if n.endswith(".npy") and not n.startswith("."))
+
+    def array(self, name: str, shape: Any = None, dtype: Any = None, *,
+              readonly: Optional[bool] = None) -> Array:
+        """Open the array of this name; with a shape, create it if it does not exist.
+
+        A new array has zeroes, and takes space on disk as it is filled. It is a .npy file, which
+        numpy.load() can read. Several processes may have an array open for reading, or one for
+        writing.
+        """
+        path = self._array_path(name)
+        cache = self._array_cache()
+        if readonly is None:
+            readonly = self.readonly
+        array = self._open.get(path)
+        if array is None or array.readonly != readonly:
+            if shape is not None and not self.readonly and not os.path.exists(path):
+                _create(path, shape, np.dtype(dtype))
+            array = load(path, readonly=readonly, cache=cache)
+            self._open[path] = array
+        wanted = None if shape is None else ((int(shape),) if np.ndim(shape) == 0 else tuple(shape))
+        if wanted not in (None, array.shape) or dtype is not None and array.dtype != dtype:
+            raise fail(errno.EINVAL, "array %s has shape %r and type %s, not %r and %s" % (
+                name, array.shape, array.dtype, shape, dtype))
+        return array
+
+    def load(self, path: Path, **options: Any) -> Array:
+        """fathom.load() of a file, in the memory of this database."""
+        return load(path, cache=self._array_cache(), **options)
+
+    def remove_array(self, name: str) -> None:
+        """Remove an array and its file. It must not be open for writing elsewhere."""
+        self._check_open()
+        path = self._array_path(name)
+        array = self._open.pop(path, None)
+        if array is not None:
+            array.close()
+        if self.readonly:
+            raise fail(errno.EROFS, "the database was opened for reading only")
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            raise fail(errno.ENOENT, "there is no array %s" % name) from None
+
+    # ---- closing ----
+
+    def flush(self) -> None:
+        """Make all changes of arrays durable."""
+        self._check_open()
+        if self._cache is not None:
+            self._cache.flush()
+
+    def close(self) -> None:
+        """Make all changes durable, and close the database and all that is open in it."""
+        if self.closed:
+            return
+        for thing in list(self._open.values()):
+            thing.close()
+        if self._cache is not None:
+            self._cache.close()
+        self.closed = True
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.close()
+
+
+def _create(path: str, shape: Any, dtype: np.dtype) -> None:
+    """A new .npy file full of zeroes, under its name when it is complete."""
+    if dtype.hasobject:
+        raise fail(errno.EINVAL, "arrays in files cannot hold Python objects")
+    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+    if not shape or min(shape) < 0:
+        raise ValueError("%r is no shape of an array with rows" % (shape,))
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
+        try:
+            file.write(_header(shape, dtype))
+            file.truncate(_HEADER + int(np.prod(shape, dtype=object)) * dtype.itemsize)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            os.link(file.name, path)
+        finally:
+            os.unlink(file.name)
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _umask() -> int:
+    with builtin_open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o022
+
+
+def _header(shape: Any, dtype: np.dtype) -> bytes:
+    """A header of _HEADER bytes, version 1.0, with blanks up to its end."""
+    text = repr({"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False,
+                 "shape": shape}).encode("latin1")
+    room = _HEADER - 10
+    if len(text) >= room:
+        raise ValueError("the type of the elements is too long for a header")
+    return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
+
+
+builtin_open = open
+
+
+def open(path: Path, memory: Size = "256M", *, arrays: Optional[Size] = None,
+         readonly: bool = False, create: bool = True) -> Database:
+    """Open a database, a directory, and create it if it does not exist.
+
+    memory    the ceiling for everything in it: bytes or "256M", "2G"
+    arrays    the part of it for the cache of arrays; default half
+    """
+    return Database(path, memory, arrays, readonly, create)
