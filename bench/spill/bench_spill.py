@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import signal
+import sys
 
 import bench_cli
 import bench_process
@@ -179,6 +180,8 @@ class Bench:
             for done, query in enumerate(mine * self.options.rounds, 1):
                 bench_cli.progress("query", done, self.options.rounds * len(mine))
                 self.run_query(query)
+                if done > len(mine) * (self.options.rounds - 1):
+                    self.print_query(query)
         finally:
             bench_cli.progress_end()
             for name in ("query.sql", "memory.txt", "little.txt", "rival.txt"):
@@ -214,11 +217,26 @@ class Bench:
         ratios = [query.ratio(getattr(query, side), getattr(query, of)) for query in queries]
         return sum(1 for ratio, _ in ratios if ratio is None or ratio > most), len(ratios)
 
+    def print_head(self):
+        options = self.options
+        print("spill: TPC-H at scale factor %g, %d and %d MiB%s, %d threads, %s" % (
+            options.sf, options.memory // MIB, options.little // MIB,
+            ", enforced" if options.hard else "", options.threads,
+            "%s with %d MiB" % (self.rival.version, options.rival_memory // MIB)
+            if self.rival else "no rival"))
+        print("%-7s %-16s %8s %8s %7s %8s %7s %9s %9s %9s" % (
+            "rows", "query", "CPU s", "little", "over", "rival", "of it", "read MiB", "spilled",
+            "little"), flush=True)
+
     def print_query(self, query):
+        """As soon as it is done: all of them take long."""
         def ratio_text(side, of):
             ratio, least = query.ratio(side, of)
             return "-" if ratio is None else "%s%.2f" % (">" if least else "", ratio)
 
+        if self.options.json:
+            return
+        bench_cli.progress_end()
         spills = query.group == "spill"
         print("%-7s %-16s %8s %8s %7s %8s %7s %9s %9s %9s" % (
             ORDER_NAMES[query.order], query.name, query.much.text(),
@@ -231,24 +249,15 @@ class Bench:
             if side.error:
                 name = self.rival.name if side is query.peer else "fathom"
                 print("        %s, %s: %s" % (name, side.what, side.error))
+        sys.stdout.flush()
 
     def print_sum(self, group):
         ours, peer, lost = self.sums(group)
         print("%s: %.2f CPU s, %s%.2f of %s's on the queries that it finishes" % (
             group, ours, "over " if lost else "", over(ours, peer), self.rival.name))
 
-    def print_report(self):
+    def print_sums(self):
         options = self.options
-        print("spill: TPC-H at scale factor %g, %d and %d MiB%s, %d threads, %s" % (
-            options.sf, options.memory // MIB, options.little // MIB,
-            ", enforced" if options.hard else "", options.threads,
-            "%s with %d MiB" % (self.rival.version, options.rival_memory // MIB)
-            if self.rival else "no rival"))
-        print("%-7s %-16s %8s %8s %7s %8s %7s %9s %9s %9s" % (
-            "rows", "query", "CPU s", "little", "over", "rival", "of it", "read MiB", "spilled",
-            "little"))
-        for query in self.queries:
-            self.print_query(query)
         groups = {query.group for query in self.queries}
         if "spill" in groups:
             print("spill: CPU in %d MiB over %.1f of that in %d MiB, or not finished: %d of %d" % (
@@ -325,13 +334,15 @@ def run(options):
     check_options(options)
     bench = Bench(options, None)
     bench.rival = find_rival(options, bench.limits())
+    if not options.json:
+        bench.print_head()
     with tpch_data.open_root(options.dir, options.sf) as root:
         for order in ORDERS[options.order]:
             bench.run_order(tpch_data.Data(
                 root, options.sf, order, options.threads,
                 options.fathom or bench_process.find_fathom(), bench.rival))
     if not options.json:
-        bench.print_report()
+        bench.print_sums()
     bench.print_json()
     if bench.wrong():
         raise Failed("%d answers are wrong" % bench.wrong())
