@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Storage that fails, or is full, and queries that are canceled while they use temporary space:
- * every operator that spills ends with the error, and gives back its memory and all blocks.
+ * every operator that spills ends with the error, and gives back its memory and all blocks. A device
+ * that loses or damages a write and reports success gives an error, never a wrong answer.
  * FTH_LONG_TESTS fails every operation of the device and tries every size of it, not a few of them,
  * and each with one thread and with two.
  */
@@ -66,7 +67,14 @@ static const struct spilling queries[] = {
 };
 #define QUERIES (sizeof(queries) / sizeof(queries[0]))
 
-/* ---- a device that cancels the query at one of its operations ---- */
+/* ---- a device that cancels the query, or lies, at one of its operations ---- */
+
+enum lie {
+	LIE_LOST, /* nothing is written */
+	LIE_TORN, /* the second half of the bytes is not */
+	LIE_FLIP, /* one bit is another */
+	LIES,
+};
 
 struct hook_dev {
 	struct fth_wrap_dev wrap;
@@ -74,24 +82,50 @@ struct hook_dev {
 	uint64_t at;		/* the one that cancels; 0: none */
 	atomic_bool canceled;
 	_Atomic uint64_t blocks; /* written and not discarded since, in bytes */
+	_Atomic uint64_t writes;
+	uint64_t lie_at; /* the write that is not done as reported; 0: none */
+	enum lie lie;
 };
+
+/* Whether the write is reported as done without the device inside. */
+static bool tell_lie(struct hook_dev *hook, struct fth_dev_req *req)
+{
+	char *bytes = req->iov[0].iov_base;
+	size_t length = req->iov[0].iov_len;
+
+	if (hook->lie == LIE_TORN)
+		memset(bytes + length / 2, 0, length - length / 2);
+	else if (hook->lie == LIE_FLIP)
+		bytes[0] ^= 4;
+	req->result = 0;
+	return hook->lie == LIE_LOST;
+}
+
+/* Count the request. Whether it goes to the device inside. */
+static bool note_request(struct hook_dev *hook, struct fth_dev_req *req)
+{
+	if (req->op == FTH_DEV_DISCARD) {
+		hook->blocks -= req->length;
+		return true;
+	}
+	if (++hook->count == hook->at)
+		hook->canceled = true;
+	if (req->op != FTH_DEV_WRITE)
+		return true;
+	hook->blocks += req->length;
+	return ++hook->writes != hook->lie_at || !tell_lie(hook, req);
+}
 
 static int hook_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
 {
 	struct hook_dev *hook = (struct hook_dev *)base->dev;
+	struct fth_wrap_chan *chan = (struct fth_wrap_chan *)base;
 
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t bytes = reqs[i]->length;
-
-		if (reqs[i]->op == FTH_DEV_DISCARD) {
-			hook->blocks -= bytes;
-			continue;
-		}
-		hook->blocks += reqs[i]->op == FTH_DEV_WRITE ? bytes : 0;
-		if (++hook->count == hook->at)
-			hook->canceled = true;
-	}
-	fth_wrap_pass((struct fth_wrap_chan *)base, reqs, n);
+	for (unsigned i = 0; i < n; i++)
+		if (note_request(hook, reqs[i]))
+			fth_wrap_pass(chan, &reqs[i], 1);
+		else
+			fth_wrap_hold(chan, reqs[i], FTH_WRAP_NOW);
 	return (int)n;
 }
 
@@ -390,6 +424,52 @@ static void failed_discards_do_not_matter(void **state)
 	fth_dev_close(&hook->wrap.dev);
 }
 
+/*
+ * Each write in turn is not done as the device says. The device is new each time: an old one has
+ * the blocks of the last run. Returns how often the query noticed.
+ */
+static uint64_t damage_writes(struct table_fixture *f, const struct spilling *q, unsigned threads,
+			      enum lie lie)
+{
+	struct hook_dev *hook = open_hook(DEVICE);
+	uint64_t writes, noticed = 0;
+	struct answer right, a;
+
+	ask_first(f, q, threads, &hook->wrap.dev, &right);
+	writes = hook->writes;
+	fth_dev_close(&hook->wrap.dev);
+	for (uint64_t nth = 1; nth <= writes; nth = next_point(nth, writes)) {
+		int rc;
+
+		hook = open_hook(DEVICE);
+		hook->lie = lie;
+		hook->lie_at = nth;
+		rc = ask(f, q->sql, threads, &hook->wrap.dev, NULL, &a);
+		/* A block that nobody reads again may be anything. */
+		if (rc == 0)
+			check_answer(q, &a, &right);
+		else if (rc != -EILSEQ)
+			fail_msg("%s, %u threads, write %llu of %llu: %d (%s)", q->name, threads,
+				 (unsigned long long)nth, (unsigned long long)writes, rc,
+				 fth_error_text(rc));
+		noticed += rc < 0;
+		assert_int_equal(hook->blocks, 0);
+		fth_dev_close(&hook->wrap.dev);
+	}
+	return noticed;
+}
+
+static void damaged_writes_are_noticed(void **state)
+{
+	for (enum lie lie = 0; lie < LIES; lie++)
+		for (unsigned i = 0; i < QUERIES; i++)
+			for (unsigned threads = 1; threads <= 2; threads++)
+				if (is_tried(i + lie, threads) &&
+				    damage_writes(*state, &queries[i], threads, lie) == 0)
+					fail_msg("%s, %u threads: damage %d", queries[i].name,
+						 threads, (int)lie);
+}
+
 /* ---- too little space ---- */
 
 static void fill_devices(struct table_fixture *f, const struct spilling *q, unsigned threads)
@@ -498,6 +578,7 @@ int main(void)
 		cmocka_unit_test(failed_writes_end_the_query),
 		cmocka_unit_test(failed_reads_end_the_query),
 		cmocka_unit_test(failed_discards_do_not_matter),
+		cmocka_unit_test(damaged_writes_are_noticed),
 		cmocka_unit_test(too_little_space_is_a_clean_error),
 		cmocka_unit_test(canceled_queries_end),
 		cmocka_unit_test(held_rows_save_reading),
