@@ -10,7 +10,7 @@ every budget of the list of MiB, against PostgreSQL's answers. What may go wrong
     ended     for want of memory, although it had started
     short     refused, and it does not run with the memory that the refusal says it needs
     worked    refused, but after it had read or written data
-    slow      over 20 times its processor time in the largest budget, and over 10 seconds
+    slow      over 20 times its processor time in the largest budget, and over 2 seconds
 
 wrong, crashed and worked fail the test in every budget; ended, short and slow in budgets of at
 least 8 MiB, or with --strict in every one. --report appends a line of JSON for each query and
@@ -38,7 +38,7 @@ import sql_differential as differential  # noqa: E402
 
 BUDGETS = "64,16,8,6,5,4,3,2"
 SHORT_QUERIES, LONG_QUERIES, PER_ROUND = 16, 6000, 40
-SLOWER_MOST, SLOW_SECONDS = 20, 10.0
+SLOWER_MOST, SLOW_SECONDS = 20, 2.0
 LENIENT, LENIENT_BELOW = ("ended", "short", "slow"), 8  # MiB: fathom/query.h promises less there
 REFUSED = re.compile(r"needs (?:at least|more than) (\d+) (bytes|KiB|MiB)")
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20}
