@@ -6,11 +6,15 @@
     a = fathom.load("features.npy", memory="256M")      # any size; reads what is needed
     rows = a[ids]                                       # a numpy array; many reads at once
 
-    db = fathom.open("data.fathom", memory="256M")      # arrays under one ceiling
+    db = fathom.open("data.fathom", memory="256M")      # arrays and tables under one ceiling
     x = db.array("x", (1_000_000_000,), "float32")
     x[ids] = values
     x.flush()                                           # durable
+    db.insert("people", {"id": [1, 2], "name": ["Ada", "Grace"]}, create=True)
+    db.sql("select name from people where id > ?", [1]).fetchall()
     db.close()
+
+fathom.dbapi is a module of DB-API 2.0 (PEP 249), for pandas.read_sql() and others.
 
 Errors are fathom.Error, an OSError. Objects are closed when they are no longer used, when the
 interpreter ends, by close() and by `with`. Threads may share them; a child of fork() opens its own.
@@ -18,5 +22,6 @@ interpreter ends, by close() and by `with`. Threads may share them; a child of f
 from ._array import Array, load
 from ._core import Error, version as __version__
 from ._db import Database, open
+from ._sql import Arrow, Result
 
-__all__ = ["Array", "Database", "Error", "load", "open"]
+__all__ = ["Array", "Arrow", "Database", "Error", "Result", "load", "open"]

@@ -168,7 +168,7 @@ class Array:
             ids = ids.astype(np.int64)
         if ids.dtype.kind not in "iu":
             raise IndexError("rows are indexed by integers, not by %s" % ids.dtype)
-        if ids.dtype == np.uint64 and ids.size and ids.max() > np.iinfo(np.int64).max:
+        if ids.dtype == np.uint64 and ids.size and int(ids.max()) > np.iinfo(np.int64).max:
             raise IndexError("row %d is out of range" % ids.max())
         return np.ascontiguousarray(ids, np.int64)
 

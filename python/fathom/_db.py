@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Databases: a directory, and one ceiling for the memory of all that is in it."""
+"""Databases: a directory, and one ceiling for the memory of all that is in it.
+
+Tables lie in the directory as the library has them, so that `fathom sql` opens it too; arrays are
+.npy files in the folder fathom.arrays.
+"""
 from __future__ import annotations
 
 import errno
 import os
 import tempfile
 import weakref
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
-from . import _core
+from . import _core, _sql
 from ._array import Array, load, make_cache
 from ._common import Path, Size, fail, size_of, track
 
 _ARRAYS = "fathom.arrays"  # no table can have this name
-_HEADER = 4096  # bytes of the header of our own .npy files: rows begin at a block
+HEADER = 4096  # bytes of the header of our own .npy files: rows begin at a block
 
 
 class Budget:
@@ -42,7 +46,7 @@ class Budget:
 
 
 class Database:
-    """A directory with arrays in it, and one ceiling for the memory that they take.
+    """A directory with tables and arrays, and one ceiling for the memory that they take.
 
     Made by fathom.open(). db.memory says who has what. Results that are given out as numpy arrays
     and Python objects belong to the caller, and are not part of it.
@@ -50,14 +54,18 @@ class Database:
 
     _close_last = 1
 
-    def __init__(self, path: Path, memory: Size, arrays: Optional[Size], readonly: bool,
-                 create: bool):
+    def __init__(self, path: Path, memory: Size, arrays: Optional[Size], sql: Optional[Size],
+                 threads: int, readonly: bool, create: bool):
         self.path = os.path.abspath(os.fspath(path))
         self.readonly = readonly
         self.closed = False
         self._budget = Budget(size_of(memory))
         self._for_arrays = self._budget.limit // 2 if arrays is None else size_of(arrays)
+        self._for_sql = self._budget.limit * 3 // 8 if sql is None else size_of(sql)
+        self._threads = threads
         self._cache: Optional[_core.Cache] = None
+        self._sql: Any = None
+        self._streams: "weakref.WeakSet[Any]" = weakref.WeakSet()
         self._open: "weakref.WeakValueDictionary[str, Any]" = weakref.WeakValueDictionary()
         if not readonly and create:
             os.makedirs(self.path, exist_ok=True)
@@ -146,6 +154,66 @@ class Database:
         except FileNotFoundError:
             raise fail(errno.ENOENT, "there is no array %s" % name) from None
 
+    # ---- tables ----
+
+    def _engine(self) -> Any:
+        self._check_open()
+        if self._sql is None:
+            if not hasattr(_core, "Engine"):
+                raise fail(errno.ENOSYS, "the package was built without SQL")
+            self._budget.reserve("sql", self._for_sql)
+            try:
+                self._sql = _core.Engine(self.path, self._for_sql, self._threads,
+                                         readonly=self.readonly)
+            except BaseException:
+                self._budget.release("sql")
+                raise
+        return self._sql
+
+    def sql(self, statement: str, params: Optional[Sequence[Any]] = None) -> _sql.Result:
+        """Run a statement of SQL; question marks in it stand for params.
+
+        A SELECT runs when the rows of the result are asked for. Other statements run at once, are
+        atomic, and durable when this returns. CREATE TABLE, INSERT, COPY ... FROM a CSV file and
+        views are in the library's documentation (fathom/query.h).
+        """
+        statement = _sql.bind(statement, params)
+        if "\0" in statement:
+            raise ValueError("the statement has a null character")
+        if _sql.reads(statement):
+            return _sql.Result(self, statement)
+        return _sql.Result(self, statement, self._engine().run(statement))
+
+    def tables(self) -> List[str]:
+        """The names of the tables."""
+        return list(self._engine().tables())
+
+    def insert(self, table: str, data: Any, create: bool = False) -> int:
+        """Append rows to a table, all or none, and return their number.
+
+        data    columns: a dict of numpy arrays (or fathom arrays, of any size) and lists, a
+                structured array or a pandas.DataFrame. None, NaT and masked values are null.
+        create  create the table first if it does not exist, with types that fit the columns
+        """
+        columns = _sql.columns_of(data)
+        rows = next(iter(columns.values())).shape[0]
+        engine = self._engine()
+        if create and table.lower() not in engine.tables():
+            engine.run("create table %s (%s)" % (_sql.quoted(table), ", ".join(
+                "%s %s" % (_sql.quoted(name.lower()), _sql.type_of(name, column))
+                for name, column in columns.items())))
+        memory = self._budget.reserve("insert", min(self._budget.free, 64 << 20))
+        try:
+            writer = _core.Writer(engine, table, memory)
+            try:
+                _sql.append(writer, columns, rows)
+                writer.commit()
+            finally:
+                writer.close()
+        finally:
+            self._budget.release("insert")
+        return rows
+
     # ---- closing ----
 
     def flush(self) -> None:
@@ -160,6 +228,10 @@ class Database:
             return
         for thing in list(self._open.values()):
             thing.close()
+        for stream in list(self._streams):
+            stream.close()
+        if self._sql is not None:
+            self._sql.close()
         if self._cache is not None:
             self._cache.close()
         self.closed = True
@@ -182,15 +254,20 @@ def _create(path: str, shape: Any, dtype: np.dtype) -> None:
     os.makedirs(folder, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
         try:
-            file.write(_header(shape, dtype))
-            file.truncate(_HEADER + int(np.prod(shape, dtype=object)) * dtype.itemsize)
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
-            os.link(file.name, path)
+            file.write(header(shape, dtype))
+            file.truncate(HEADER + int(np.prod(shape, dtype=object)) * dtype.itemsize)
+            publish(file, path)
         finally:
             os.unlink(file.name)
-    directory = os.open(folder, os.O_RDONLY)
+
+
+def publish(file: Any, path: str) -> None:
+    """Give a complete temporary file its name, durably; FileExistsError if there is one."""
+    file.flush()
+    os.fchmod(file.fileno(), 0o666 & ~_umask())
+    os.fsync(file.fileno())
+    os.link(file.name, path)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
@@ -205,11 +282,11 @@ def _umask() -> int:
     return 0o022
 
 
-def _header(shape: Any, dtype: np.dtype) -> bytes:
-    """A header of _HEADER bytes, version 1.0, with blanks up to its end."""
+def header(shape: Any, dtype: np.dtype) -> bytes:
+    """A header of HEADER bytes, version 1.0, with blanks up to its end."""
     text = repr({"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False,
                  "shape": shape}).encode("latin1")
-    room = _HEADER - 10
+    room = HEADER - 10
     if len(text) >= room:
         raise ValueError("the type of the elements is too long for a header")
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
@@ -219,10 +296,13 @@ builtin_open = open
 
 
 def open(path: Path, memory: Size = "256M", *, arrays: Optional[Size] = None,
-         readonly: bool = False, create: bool = True) -> Database:
+         sql: Optional[Size] = None, threads: int = 0, readonly: bool = False,
+         create: bool = True) -> Database:
     """Open a database, a directory, and create it if it does not exist.
 
     memory    the ceiling for everything in it: bytes or "256M", "2G"
     arrays    the part of it for the cache of arrays; default half
+    sql       the part of it for queries; default three eighths. insert() uses what is left.
+    threads   of a query; default one for each processor
     """
-    return Database(path, memory, arrays, readonly, create)
+    return Database(path, memory, arrays, sql, threads, readonly, create)

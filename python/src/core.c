@@ -134,8 +134,9 @@ int core_handle_close(struct core_handle *handle)
 		return 0;
 	}
 	if (handle->users) {
-		core_raise(fth_fail(EBUSY, "the %s cannot be closed: another thread uses it",
-				    handle->what));
+		core_raise(fth_fail(
+			EBUSY, "the %s is in use by another thread, or by what was opened in it",
+			handle->what));
 		return -1;
 	}
 	handle->open = false;
@@ -255,8 +256,12 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__core(void)
 {
-	static int (*const parts[])(PyObject *) = {add_errors, core_add_bytes, core_add_cache,
-						   core_add_rows};
+	static int (*const parts[])(PyObject *) = {
+		add_errors,	core_add_bytes, core_add_cache, core_add_rows,
+#ifdef FTH_SQL
+		core_add_query, core_add_table,
+#endif
+	};
 	PyObject *module = PyModule_Create(&definition);
 
 	if (!module)

@@ -2,11 +2,13 @@
 /*
  * What the files of the extension module fathom._core share: errors, handles, buffers.
  *
- *	core.c	the module, errors, handles		query.c	databases and results of statements
- *	cache.c	the cache of arrays			kv.c	the key-value cache
- *	rows.c	rows of an array			graph.c	graphs
- *	bytes.c	memory that results are handed over in	pm.c	logs and checkpoints
- *							flat.c	flat regions
+ *	core.c		the module, errors, handles
+ *	bytes.c		memory that results are handed over in
+ *	cache.c		the cache of arrays
+ *	rows.c		rows of an array
+ *	query.c		databases and results of statements
+ *	convert.c	values of results
+ *	table.c		rows from memory into tables
  *
  * The module keeps to the stable ABI of Python 3.11, and uses public headers of the library only.
  * It knows memory, numbers and names; the Python files beside it know numpy's types and shapes.
@@ -109,5 +111,7 @@ void core_cache_end(PyObject *cache);
 int core_add_bytes(PyObject *module);
 int core_add_cache(PyObject *module);
 int core_add_rows(PyObject *module);
+int core_add_query(PyObject *module); /* these two where the library has SQL */
+int core_add_table(PyObject *module);
 
 #endif
