@@ -78,9 +78,6 @@ static void test_options(void **state)
 
 	(void)state;
 	fake_cuda_reset(0);
-	opts.size--;
-	assert_int_equal(fth_gpu_work_open(&opts, &work), -EINVAL);
-	opts = good;
 	opts.ahead = FTH_GPU_AHEAD_MAX + 1;
 	assert_int_equal(fth_gpu_work_open(&opts, &work), -EINVAL);
 	opts = good;

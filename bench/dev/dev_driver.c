@@ -4,7 +4,8 @@
  * checked, prints a line of JSON about it, and then does what the lines on standard input say, each
  * with a line of JSON as its answer:
  *
- *	read DEPTH BATCH SECONDS	random reads, BATCH at most submitted and reaped at once: {"iops":N}
+ *	read DEPTH BATCH SECONDS	random reads, BATCH at most submitted and reaped at once:
+ *					{"iops":N}
  *	write DEPTH BATCH SECONDS	random writes
  *	verify				read all blocks and check them: {"blocks":N}
  *

@@ -3,10 +3,11 @@
  * Small changes that are durable one by one (FlatFlash, section 5.5): records of 96 bytes, and a
  * journal of names. The same code runs on
  *
- *	window	a region whose log is in the window of a drive, with the latencies of FlatFlash's Table 2
+ *	window	a region whose log is in the window of a drive, with the latencies of FlatFlash's
+ *		Table 2
  *	log	a region on the disk with a log and group commit
- *	block	blocks of 4 KiB on a drive that writes one in 20 us (FlatFlash, figure 14), each with the time that the
- *		kernel takes here for a write and fdatasync
+ *	block	blocks of 4 KiB on a drive that writes one in 20 us (FlatFlash, figure 14), each
+ *		with the time that the kernel takes here for a write and fdatasync
  *	disk	blocks of 4 KiB on the disk, each with fdatasync
  *
  * After a run all of it is opened again and checked.

@@ -42,7 +42,8 @@ struct flat_limit {
 	double writes[FLAT_SIDES][FTH_ROUNDS_MAX]; /* mmap: pages that became dirty */
 	double cpu_us[FLAT_SIDES][FTH_ROUNDS_MAX]; /* of an access */
 	struct flat_reads disk[FLAT_WAITS][FTH_ROUNDS_MAX];
-	double least_reads; /* of an access, if the pages used most are always in memory; 0: not a row of the disk */
+	/* of an access, if the pages used most are always in memory; 0: not a row of the disk */
+	double least_reads;
 };
 
 struct flat_row {
@@ -62,7 +63,8 @@ struct flat_bench {
 	uint64_t disk_size, disk_ms; /* of a run, in milliseconds */
 	const char *folder, *options, *only;
 	bool smallest, no_model;
-	bool foreground; /* regions of ours have no thread of their own; those that page never have */
+	/* regions of ours have no thread of their own; those that page never have */
+	bool foreground;
 	uint64_t stack_read_ns, stack_write_ns; /* what flat_stack_measure() found */
 	uint64_t sync_ns; /* of the kernel, for a write of 4 KiB and fdatasync */
 	struct flat_row rows[FLAT_ROWS_MAX];

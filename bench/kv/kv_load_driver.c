@@ -4,11 +4,12 @@
  * It remembers which versions of its items the server has acknowledged, prints {} when it is ready,
  * and then does what the lines on standard input say, each with a line of JSON as its answer:
  *
- *	fill BATCH RATE		set every key once, BATCH at a time, at most RATE in a second; 0: any
+ *	fill BATCH RATE		set every key once, BATCH at a time, at most RATE in a second; 0:
+ *				any
  *	sweep BATCH		get every key once
  *	mix CONNECTIONS BATCH SETS ZIPF SECONDS KEYS RATE SEED
- *				random keys; a share SETS of the requests sets; until SECONDS have passed or, unless it is 0,
- *				KEYS were used
+ *				random keys; a share SETS of the requests sets; until SECONDS have
+ *				passed or, unless it is 0, KEYS were used
  */
 #include "kv_load.h"
 

@@ -2,11 +2,12 @@
 /*
  * fathom bench pm: persistence from CPU threads.
  *
- *	memory	entries appended to a log, each persistent before the next, in forced persistent memory (cache lines are written
- *		back): ours and libpmemlog
- *	disk	the same on a disk, by one thread and by several: drained memory, and write plus fdatasync into a file
- *		of its full size
- *	tx	transactions that change one range or three, in forced persistent memory: ours and libpmemobj
+ *	memory	entries appended to a log, each persistent before the next, in forced persistent
+ *		memory (cache lines are written back): ours and libpmemlog
+ *	disk	the same on a disk, by one thread and by several: drained memory, and write plus
+ *		fdatasync into a file of its full size
+ *	tx	transactions that change one range or three, in forced persistent memory: ours and
+ *		libpmemobj
  *
  * Every entry and every account is read back and compared.
  */

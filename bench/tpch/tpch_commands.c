@@ -120,7 +120,7 @@ static int print_block(void *context, const struct fth_tpch_block *block)
 
 static int make_table(struct gen *gen, enum fth_tpch_table table, struct target *target)
 {
-	struct fth_tpch_write_options options = FTH_TPCH_WRITE_OPTIONS_INIT;
+	struct fth_tpch_write_options options = {0};
 
 	options.threads = (unsigned)gen->threads;
 	options.in_order = !gen->folder;

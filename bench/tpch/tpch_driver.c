@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-bench driver tpch: our side of `fathom bench tpch` and of `fathom bench spill`. Runs a query
- * of TPC-H, or the one in a file, in a process whose memory is limited, writes its rows to a file,
- * and prints what each run took as a line of JSON.
+ * fathom-bench driver tpch: our side of `fathom bench tpch` and of `fathom bench spill`. Runs a
+ * query of TPC-H, or the one in a file, in a process whose memory is limited, writes its rows to a
+ * file, and prints what each run took as a line of JSON.
  *
  * Unless --soft is given, the address space of the process is limited (RLIMIT_AS) to what it had
  * before the database was opened, a stack for each thread, and the budget; the engine is told an

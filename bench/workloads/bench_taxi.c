@@ -227,10 +227,7 @@ static int run(int argc, char **argv)
 	static struct bench b;
 	int status;
 
-	b = (struct bench){.app = FTH_APP_DEFAULTS,
-			   .how = FTH_TAXI_OPTIONS_INIT,
-			   .rows = 20000000,
-			   .rounds = 3};
+	b = (struct bench){.app = FTH_APP_DEFAULTS, .how = {0}, .rows = 20000000, .rounds = 3};
 	b.app.threads = 2;
 	status = parse(&b, argc, argv);
 	if (status != FTH_CLI_GO_ON)

@@ -198,8 +198,7 @@ static void add_counts(struct fth_taxi_csv_counts *to, const struct fth_taxi_csv
 static int load_file(struct target *target, const char *path, bool lenient,
 		     struct fth_taxi_csv_counts *counts)
 {
-	struct fth_taxi_csv_options options = {.size = sizeof(struct fth_taxi_csv_options),
-					       .lenient = lenient};
+	struct fth_taxi_csv_options options = {.lenient = lenient};
 	struct fth_taxi_csv_counts own;
 	struct fth_taxi_csv *csv;
 	int rc = fth_taxi_csv_open(&options, target_add, target, &csv);

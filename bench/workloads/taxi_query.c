@@ -184,7 +184,7 @@ static int run_query(int argc, char **argv)
 {
 	struct asked asked = {
 		.app = FTH_APP_DEFAULTS,
-		.how = FTH_TAXI_OPTIONS_INIT,
+		.how = {0},
 		.miles = FTH_TAXI_VERY_LONG,
 		.query = FTH_TAXI_QUERIES,
 	};

@@ -70,7 +70,8 @@ enum fth_flat_policy {
 	 * benefit
 	 */
 	FTH_FLAT_COUNTERS,
-	FTH_FLAT_PAPER, /* Algorithm 1 of the paper: counters in the SSD-cache, adaptive threshold */
+	/* Algorithm 1 of the paper: counters in the SSD-cache, adaptive threshold */
+	FTH_FLAT_PAPER,
 	FTH_FLAT_ALWAYS, /* at the first access: demand paging */
 	FTH_FLAT_NEVER,	 /* only where an instruction cannot be executed otherwise */
 	FTH_FLAT_POLICY_COUNT
@@ -89,7 +90,8 @@ enum fth_flat_window {
 	 */
 	FTH_FLAT_WINDOW_AUTO,
 	FTH_FLAT_WINDOW_OFF,
-	FTH_FLAT_WINDOW_ON, /* open fails without it; overwrites what it holds, but no log with changes in it */
+	/* open fails without it; overwrites what it holds, but no log with changes in it */
+	FTH_FLAT_WINDOW_ON,
 	FTH_FLAT_WINDOW_COUNT
 };
 
@@ -178,8 +180,8 @@ int fth_flat_persistent(struct fth_flat *flat, void *at, uint64_t length);
  * region, and marked. Other stores may become durable too. How:
  *
  *	window	the bytes are stored to a log in the window, flushed, fenced and read back
- *	log	they are written to the log on the device, which is flushed. Threads that persist at the same time share
- *		one write and one flush.
+ *	log	they are written to the log on the device, which is flushed. Threads that persist at
+ *		the same time share one write and one flush.
  *	neither	their pages are written in place, and the device is flushed
  *
  * With a log, up to 4096 bytes are atomic (less if the log is shorter than 64 KiB): after a crash
@@ -202,8 +204,9 @@ enum fth_flat_advice {
 	FTH_FLAT_WILL_NEED, /* read it into the SSD-cache, as far as it fits */
 	FTH_FLAT_HOT,	    /* move it to DRAM, as far as it fits */
 	FTH_FLAT_COLD,	    /* write it if changed, and release its memory */
-	FTH_FLAT_SEQUENTIAL, /* it is used one page after the other: read ahead from the first one on */
-	FTH_FLAT_RANDOM	     /* it is not: never read ahead */
+	/* it is used one page after the other: read ahead from the first one on */
+	FTH_FLAT_SEQUENTIAL,
+	FTH_FLAT_RANDOM /* it is not: never read ahead */
 };
 
 /*

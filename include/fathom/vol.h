@@ -29,14 +29,15 @@
  *	  durable, and after a power loss at any moment each of them happened or did not.
  *	- An object made with fth_vol_object_new() appears with all its data or not at all.
  *	- Data written to an object is durable when a flush that was submitted later returned 0.
- *	- A device that fails a write or a flush of a replicated object is out of date for this object
- *	  and is not read for it any more. The catalog records this before the write or flush is
- *	  acknowledged. fth_vol_check() with FTH_VOL_REPAIR copies a good replica to the device.
+ *	- A device that fails a write or a flush of a replicated object is out of date for this
+ *	  object and is not read for it any more. The catalog records this before the write or flush
+ *	  is acknowledged. fth_vol_check() with FTH_VOL_REPAIR copies a good replica to the device.
  *	- A block that cannot be read from one replica is read from another one and written back.
  *	  Each block is handled by itself: its neighbours are read from where they were.
  *	- After a crash the replicas of an object that was open for writing may differ in data that
- *	  was not flushed. Until fth_vol_check() with FTH_VOL_REPAIR has made them equal, each block is
- *	  read from the first replica that can give it, so that repeated reads return the same data.
+ *	  was not flushed. Until fth_vol_check() with FTH_VOL_REPAIR has made them equal, each block
+ *	  is read from the first replica that can give it, so that repeated reads return the same
+ *	  data.
  *
  * Missing devices: an update of the catalog, which also records the devices that are out of date,
  * is acknowledged when it is durable on a quorum of devices. The quorum is a majority of three or

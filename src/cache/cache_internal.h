@@ -233,7 +233,8 @@ enum cache_found {
 	CACHE_BUSY,   /* being fetched by someone; the caller has a reference, and waits */
 	CACHE_OWNED,  /* not there; the caller has a reference and must publish, fail or disown */
 	CACHE_ABSENT, /* not there; the caller brings a frame to cache_dir_insert() */
-	CACHE_FAILED, /* the fetch waited for failed, or too many references; *error; no reference */
+	/* the fetch waited for failed, or too many references; *error; no reference */
+	CACHE_FAILED,
 };
 
 int cache_dir_init(struct fth_cache *cache, bool compact);

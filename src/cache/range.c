@@ -8,7 +8,8 @@
  *	emptied		its lines are written, or discarded, and dropped
  *	hidden		cache->ranges has it no more: nobody finds it. Its number stays taken.
  *	left		threads that had found it before are through: those that turn the hand or go
- *			through all frames (loans, tables), and those that flush all ranges (holders)
+ *			through all frames (loans, tables), and those that flush all ranges
+ *			(holders)
  *	idle		if it is the last one of its device: no request is in flight
  *	gone		its number is free, the device's channels are closed, it is freed
  */

@@ -30,7 +30,8 @@
  * durable/: what survives
  *	sync.c		durability of everything
  *	persist.c	durability byte by byte
- *	persist_log.c	the log that it uses, with log_medium.c, log_replay.c; recover.c replays it at open
+ *	persist_log.c	the log that it uses, with log_medium.c, log_replay.c; recover.c replays it
+ *			at open
  * emul/: instructions on memory at another address
  * preload/: unmodified programs (`fathom flat run`)
  *
@@ -185,7 +186,8 @@ struct flat_mover {
 	bool cleaning;	  /* a request of that kind is on its way */
 	bool rooming;	  /* likewise */
 	uint64_t dirtied; /* pages of the SSD-cache */
-	bool lost; /* a read timed out and may still change the buffer: nothing is done any more; atomic */
+	/* a read timed out and may still change the buffer: nothing is done any more; atomic */
+	bool lost;
 	uint32_t lock; /* of the requests */
 	struct flat_request requests[FLAT_REQUESTS];
 	uint64_t head, used;
@@ -230,7 +232,8 @@ struct fth_flat {
 	uint64_t window_slots; /* of the SSD-cache in it; 0: the SSD-cache is memory of the host */
 	struct flat_log *log;  /* or NULL; in the window if there is one */
 	uint64_t marked_first, marked_end; /* pages; marked ones are between them; atomic */
-	int failed; /* a write timed out and may still happen: no page is written any more; atomic */
+	/* a write timed out and may still happen: no page is written any more; atomic */
+	int failed;
 	uint32_t owner;		/* the process that may use it, as registry.c counts them */
 	struct flat_fork *fork; /* or NULL: children cannot use the region */
 };

@@ -15,9 +15,10 @@
 
 static int check_options(const struct fth_query_options *options)
 {
-	if (options->size != sizeof(*options))
-		return fth_fail(EINVAL, "query: opts.size is %zu, expected %zu", options->size,
-				sizeof(*options));
+	int rc = fth_options_check("query", options->size, sizeof(*options));
+
+	if (rc < 0)
+		return rc;
 	if (options->budget != 0 && options->budget < FTH_QUERY_BUDGET_MIN)
 		return fth_fail(EINVAL, "query: opts.budget is %llu bytes, the minimum is %llu",
 				(unsigned long long)options->budget,

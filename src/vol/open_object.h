@@ -148,7 +148,9 @@ int vol_pending_commit(struct vol_object *obj, bool open);
 
 /* ---- replicas.c ---- */
 
-/* A repair never overwrites a change. False: a repair is under way, and the change can not begin. */
+/*
+ * A repair never overwrites a change. False: a repair is under way, and the change can not begin.
+ */
 bool vol_change_begin(struct vol_object *obj);
 void vol_change_end(struct vol_object *obj);
 

@@ -495,7 +495,8 @@ static void children(void)
 	if (pid == 0)
 		execl("/bin/sh", "sh", "-c", "exit 4", (char *)NULL);
 	expect_exit(pid, 4);
-	pid = fork(); /* without exec: what is not in the region is there, and large memory can be had */
+	/* without exec: what is not in the region is there, and large memory can be had */
+	pid = fork();
 	if (pid == 0) {
 		uint8_t *new = malloc(4 * MIB);
 

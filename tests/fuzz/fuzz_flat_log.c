@@ -4,9 +4,11 @@
  * place. The input is a list of changes to the log, on blocks. What must hold, whatever was
  * changed:
  *
- *	- opening the region, with and without its log, never crashes, and an error comes with a text;
+ *	- opening the region, with and without its log, never crashes, and an error comes with a
+ *	  text;
  *	- the region is not changed by opening that fails;
- *	- unless checks were made to hold again, each record is in place as it was, or not at all, and if one is not, none behind it is;
+ *	- unless checks were made to hold again, each record is in place as it was, or not at all,
+ *	  and if one is not, none behind it is;
  *	- a second opening changes nothing, unless headers were forged.
  *
  * First byte: bit 0, make checks of headers hold again; bit 1, those of records. Then changes:

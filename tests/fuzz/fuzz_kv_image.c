@@ -7,8 +7,8 @@
  *	- opening comes to an end, without a crash, and an error comes with a text;
  *	- unless checksums of records were made to hold again, a value is one that was stored under
  *	  its key, whole;
- *	- walking it (fathom/kv/image.h) changes nothing, visits only such values, and visits exactly
- *	  the items that the cache finds after it is opened;
+ *	- walking it (fathom/kv/image.h) changes nothing, visits only such values, and visits
+ *	  exactly the items that the cache finds after it is opened;
  *	- a cache that opens can be used: items can be stored and read, and it closes.
  *
  * First byte: bit 0, the image after a power loss; then which checksums are made to hold again: bit

@@ -4,7 +4,8 @@
  * removes in it. What must hold, whatever was changed:
  *
  *	- opening ends without a crash, and an error comes with a text;
- *	- unless checks were made to hold again, the names are those after some operation, and no others;
+ *	- unless checks were made to hold again, the names are those after some operation, and no
+ *	  others;
  *	- likewise, a journal that opens takes operations, and opens again with the same names.
  *
  * First byte: bit 0, make checks of headers hold again; bit 1, those of entries. Then changes:

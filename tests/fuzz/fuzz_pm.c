@@ -3,10 +3,12 @@
  * Persistent memory with two logs, checkpoints and an open transaction in it. The input is a list
  * of changes to its image. What must hold, whatever was changed:
  *
- *	- mapping and looking at it changes nothing, comes to an end without a crash, and an error comes with a text;
- *	- a checkpoint that restores is one that was saved, and an entry that is read was inserted, unless checks were made to
- *	  hold again;
- *	- recovery of transactions ends, stays inside of the memory, and finds nothing to do the second time.
+ *	- mapping and looking at it changes nothing, comes to an end without a crash, and an error
+ *	  comes with a text;
+ *	- a checkpoint that restores is one that was saved, and an entry that is read was inserted,
+ *	  unless checks were made to hold again;
+ *	- recovery of transactions ends, stays inside of the memory, and finds nothing to do the
+ *	  second time.
  *
  * First byte: which checks are made to hold again: bit 0 the header of the memory, bit 1 headers of
  * areas, bit 2 records of checkpoints, bit 3 the first entry of the transaction. Then changes:

@@ -4,8 +4,8 @@
  * hierarchical or conventional. What must hold, whatever was changed:
  *
  *	- opening comes to an end, without a crash, writes nothing, and an error comes with a text;
- *	- a log that opens can be read to the end, and what was not made to match again by this target is an entry
- *	  that was inserted;
+ *	- a log that opens can be read to the end, and what was not made to match again by this
+ *	  target is an entry that was inserted;
  *	- it can be used: an entry is inserted, found and removed.
  *
  * First byte: bit 0, a conventional log; bit 1, the header's checksum is made to hold again. Then

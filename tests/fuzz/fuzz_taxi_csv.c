@@ -34,8 +34,7 @@ static int take(void *context, const struct fth_taxi_trip *trip)
 
 static struct outcome parse(const uint8_t *data, size_t size, size_t piece, bool lenient)
 {
-	struct fth_taxi_csv_options options = {.size = sizeof(struct fth_taxi_csv_options),
-					       .lenient = lenient};
+	struct fth_taxi_csv_options options = {.lenient = lenient};
 	struct outcome outcome = {0};
 	struct fth_taxi_csv *csv;
 

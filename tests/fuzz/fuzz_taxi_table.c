@@ -53,7 +53,7 @@ static void make_table(void)
 
 static void use_table(const struct fth_taxi_table *table)
 {
-	struct fth_taxi_options least = {.size = sizeof(struct fth_taxi_options), .memory = 1};
+	struct fth_taxi_options least = {.memory = 1};
 	struct fth_taxi_query query = {5, 0};
 	struct fth_taxi_answer answer;
 	int rc = fth_taxi_check(dev, table, NULL);

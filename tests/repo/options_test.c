@@ -4,8 +4,6 @@
 
 #include "fathom.h"
 #include "fathom/graph.h"
-#include "workloads/taxi/taxi.h"
-#include "workloads/tpch/tpch.h"
 #include "fathom/dev/fault.h"
 #include "fathom/kv/client.h"
 #include "nvme/ctrl.h"
@@ -108,30 +106,17 @@ static void nvme(void **state)
 	assert_null(ctrl);
 }
 
-static void graph_and_workloads(void **state)
+static void graph(void **state)
 {
 	struct fth_graph_pagerank_options ranks = FTH_GRAPH_PAGERANK_OPTIONS_INIT;
-	struct fth_taxi_csv_options lines = FTH_TAXI_CSV_OPTIONS_INIT;
-	struct fth_graph_options graph = FTH_GRAPH_OPTIONS_INIT;
-	struct fth_taxi_options taxi = FTH_TAXI_OPTIONS_INIT;
-	struct fth_tpch_write_options tpch = FTH_TPCH_WRITE_OPTIONS_INIT;
-	struct fth_tpch_totals totals;
-	struct fth_taxi_query query = {.query = 1};
+	struct fth_graph_options place = FTH_GRAPH_OPTIONS_INIT;
 	struct fth_graph_pagerank ranked;
-	struct fth_taxi_table table = {0};
-	struct fth_taxi_answer answer;
 	struct fth_graph *opened;
-	struct fth_taxi_csv *csv;
 
 	(void)state;
-	ranks.size = lines.size = graph.size = taxi.size = tpch.size = 4;
-	assert_refused(fth_graph_open_dev(cache, dev, &graph, &opened), "graph", sizeof(graph));
+	ranks.size = place.size = 4;
+	assert_refused(fth_graph_open_dev(cache, dev, &place, &opened), "graph", sizeof(place));
 	assert_refused(fth_graph_pagerank(NULL, &ranks, NULL, &ranked), "graph", sizeof(ranks));
-	assert_refused(fth_taxi_csv_open(&lines, NULL, NULL, &csv), "taxi", sizeof(lines));
-	assert_refused(fth_taxi_run(dev, &table, &query, &taxi, &answer), "taxi", sizeof(taxi));
-	assert_refused(fth_taxi_run_whole(dev, &table, &query, &taxi, &answer), "taxi",
-		       sizeof(taxi));
-	assert_refused(fth_tpch_write(NULL, FTH_TPCH_PART, &tpch, &totals), "tpch", sizeof(tpch));
 }
 
 static void fault_plan(void **state)
@@ -150,9 +135,9 @@ static void fault_plan(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cache_and_array),     cmocka_unit_test(vol),
-		cmocka_unit_test(kv_client),	       cmocka_unit_test(nvme),
-		cmocka_unit_test(graph_and_workloads), cmocka_unit_test(fault_plan),
+		cmocka_unit_test(cache_and_array), cmocka_unit_test(vol),
+		cmocka_unit_test(kv_client),	   cmocka_unit_test(nvme),
+		cmocka_unit_test(graph),	   cmocka_unit_test(fault_plan),
 	};
 	return cmocka_run_group_tests(tests, open_all, close_all);
 }

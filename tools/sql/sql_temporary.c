@@ -3,9 +3,11 @@
  * Directories of sessions without a database. A process that is killed leaves its own; the next
  * session removes it.
  *
- *  1. The process that uses a directory holds a lock on it. The kernel releases the lock when the process ends.
- *  2. Only a process that has got the lock removes the directory. If that happens between the creation of a directory and its
- *     lock, its creator does not get the lock, or finds the name gone, and creates another one.
+ *  1. The process that uses a directory holds a lock on it. The kernel releases the lock when the
+ *     process ends.
+ *  2. Only a process that has got the lock removes the directory. If that happens between the
+ *     creation of a directory and its lock, its creator does not get the lock, or finds the name
+ *     gone, and creates another one.
  */
 #include "sql_temporary.h"
 

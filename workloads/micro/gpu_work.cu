@@ -4,7 +4,6 @@
  * sum, gpu_pattern.cu the patterns, taxi/gpu.cu the queries; gpu_lines.h what their kernels use.
  */
 #include "gpu_work_internal.h"
-#include "base/options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,10 +14,6 @@
 
 static int check_opts(const struct fth_gpu_work_options *o)
 {
-	int rc = fth_options_check("gpu work", o->size, sizeof(*o));
-
-	if (rc < 0)
-		return rc;
 	if (o->ahead < 1 || o->ahead > FTH_GPU_AHEAD_MAX)
 		return fth_fail(EINVAL, "opts.ahead must be 1 to %u lines", FTH_GPU_AHEAD_MAX);
 	if (o->chunks == 0 || o->timeout_ms == 0)

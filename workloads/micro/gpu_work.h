@@ -65,7 +65,6 @@ static inline struct fth_gpu_source fth_gpu_source_plain(void *plain, uint64_t c
 #define FTH_GPU_AHEAD_MAX    32u
 
 struct fth_gpu_work_options {
-	size_t size;	 /* of this struct */
 	uint32_t blocks; /* of a kernel; 0: two for each processor; 8 for each at most */
 	/*
 	 * Lines of each array that a warp works on at once, 1 to 32; if two arrays are read, 16 at
@@ -77,9 +76,9 @@ struct fth_gpu_work_options {
 	uint64_t chunks;     /* that a prefix sum has at most; each takes 24 bytes */
 	uint32_t timeout_ms; /* for a chunk of a prefix sum to wait for those before it */
 };
-#define FTH_GPU_WORK_OPTIONS_INIT                                                     \
-	{                                                                             \
-		sizeof(struct fth_gpu_work_options), 0, 16, (uint64_t)1 << 20, 10000u \
+#define FTH_GPU_WORK_OPTIONS_INIT                \
+	{                                        \
+		0, 16, (uint64_t)1 << 20, 10000u \
 	}
 
 struct fth_gpu_work;

@@ -8,10 +8,10 @@
  *	...	the second half
  *
  * Invariants
- *  1. The newest valid header says which half counts. Entries of it have its generation and the next number each; the
- *     first that does not is the end.
- *  2. An operation persists every entry up to its own that was not known to be durable: a later entry is never acknowledged before an
- *     earlier one.
+ *  1. The newest valid header says which half counts. Entries of it have its generation and the
+ *     next number each; the first that does not is the end.
+ *  2. An operation persists every entry up to its own that was not known to be durable: a later
+ *     entry is never acknowledged before an earlier one.
  *  3. A half is written, and durable, before the header names it.
  */
 #include "workloads/names/names.h"

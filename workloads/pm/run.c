@@ -182,9 +182,6 @@ static int begin_state(struct pmw_job *job)
 
 static int check_options(const struct pmw_job *job)
 {
-	if (job->options->size != sizeof(*job->options))
-		return fth_fail(EINVAL, "options.size is %zu, expected %zu", job->options->size,
-				sizeof(*job->options));
 	if (job->items == 0 || job->items > ITEMS_MAX || job->steps == 0 || job->steps > UINT32_MAX)
 		return fth_fail(EINVAL, "items must be 1 to 2^34, and steps 1 to 2^32 - 1");
 	return job->workload->check ? job->workload->check(job->items) : 0;

@@ -34,7 +34,6 @@ enum fth_pmw_kind { FTH_PMW_TRANSACTIONAL, FTH_PMW_CHECKPOINTED, FTH_PMW_NATIVE 
 
 /* Start from FTH_PMW_OPTIONS_INIT. */
 struct fth_pmw_options {
-	size_t size;	    /* of this struct */
 	const char *memory; /* persistent memory (fathom/pm.h) */
 	struct fth_pm *pm;  /* the same, mapped already; NULL: map `memory` */
 	const char *file;   /* for ASSISTED_FILE */
@@ -56,10 +55,10 @@ struct fth_pmw_options {
 	bool (*stopped)(void); /* may be NULL; ends with -EINTR */
 	void *context;
 };
-#define FTH_PMW_OPTIONS_INIT                                                                       \
-	{                                                                                          \
-		sizeof(struct fth_pmw_options), "mem:64M", NULL, NULL, FTH_PMW_DIRECT, NULL, 0, 0, \
-			0, false, 0, 0, false, false, 0, false, 1, NULL, NULL, NULL                \
+#define FTH_PMW_OPTIONS_INIT                                                                     \
+	{                                                                                        \
+		"mem:64M", NULL, NULL, FTH_PMW_DIRECT, NULL, 0, 0, 0, false, 0, 0, false, false, \
+			0, false, 1, NULL, NULL, NULL                                            \
 	}
 
 struct fth_pmw_result {

@@ -10,7 +10,6 @@
  * 3. trip holds the sums of the present line so far, and is clean when a line begins.
  */
 #include "workloads/taxi/taxi.h"
-#include "base/options.h"
 #include "fathom/base/error.h"
 
 #include <ctype.h>
@@ -309,13 +308,9 @@ int fth_taxi_csv_finish(struct fth_taxi_csv *csv)
 int fth_taxi_csv_open(const struct fth_taxi_csv_options *options, fth_taxi_trip_fn fn,
 		      void *context, struct fth_taxi_csv **out)
 {
-	int rc = options ? fth_options_check("taxi", options->size, sizeof(*options)) : 0;
-	struct fth_taxi_csv *csv;
+	struct fth_taxi_csv *csv = calloc(1, sizeof(*csv));
 
 	*out = NULL;
-	if (rc < 0)
-		return rc;
-	csv = calloc(1, sizeof(*csv));
 	if (!csv)
 		return -ENOMEM;
 	csv->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);

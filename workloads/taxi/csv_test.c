@@ -26,8 +26,7 @@ static int remember(void *context, const struct fth_taxi_trip *trip)
 /* Parse a text in pieces of so many characters. */
 static int parse_cut(const char *text, size_t piece, bool lenient, struct seen *seen)
 {
-	struct fth_taxi_csv_options options = {.size = sizeof(struct fth_taxi_csv_options),
-					       .lenient = lenient};
+	struct fth_taxi_csv_options options = {.lenient = lenient};
 	size_t length = strlen(text);
 	struct fth_taxi_csv *csv;
 	int rc = 0;

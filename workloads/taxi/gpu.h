@@ -35,14 +35,13 @@ struct fth_gpu_taxi_part {
  * columns through them. Opening and closing stop the drive for a moment.
  */
 struct fth_gpu_taxi_options {
-	size_t size;		    /* of this struct */
 	uint64_t scan_bytes, bytes; /* of the cache for the distances, and of the other one */
 	uint32_t scan_line, line;   /* bytes of their lines */
 	uint32_t timeout_ms;	    /* of both, as in fth_gpu_cache_options */
 };
-#define FTH_GPU_TAXI_OPTIONS_INIT                                                                \
-	{                                                                                        \
-		sizeof(struct fth_gpu_taxi_options), 512u << 20, 256u << 20, 4096u, 512u, 10000u \
+#define FTH_GPU_TAXI_OPTIONS_INIT                           \
+	{                                                   \
+		512u << 20, 256u << 20, 4096u, 512u, 10000u \
 	}
 
 struct fth_gpu_taxi {

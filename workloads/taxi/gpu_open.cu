@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The two caches through which a GPU sees a table of taxi trips. */
 #include "workloads/taxi/gpu.h"
-#include "base/options.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>
@@ -34,9 +33,6 @@ int fth_gpu_taxi_open(struct fth_gpu_drive *drive, const struct fth_taxi_table *
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	rc = fth_options_check("gpu taxi", opts->size, sizeof(*opts));
-	if (rc < 0)
-		return rc;
 	if (table->rows == 0)
 		return fth_fail(EINVAL, "the table has no rows");
 	miles.offset = fth_taxi_offset(table, FTH_TAXI_DISTANCE);

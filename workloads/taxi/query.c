@@ -12,7 +12,6 @@
  * costs less than a request for each, the same array is read in the long lines of the scan.
  */
 #include "answer.h"
-#include "base/options.h"
 #include "base/team.h"
 
 #include "fathom/array.h"
@@ -296,11 +295,9 @@ int fth_taxi_run(struct fth_dev *dev, const struct fth_taxi_table *table,
 {
 	struct job job = {.table = table, .query = query};
 	uint64_t begin = fth_now_ns();
-	int rc = options ? fth_options_check("taxi", options->size, sizeof(*options)) : 0;
+	int rc = taxi_query_check(query);
 
 	*out = (struct fth_taxi_answer){0};
-	if (rc == 0)
-		rc = taxi_query_check(query);
 	if (rc < 0 || table->rows == 0)
 		return rc;
 	settle_options(&job, dev, options);

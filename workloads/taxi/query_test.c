@@ -15,8 +15,7 @@ static void make_table(uint64_t rows, struct fth_dev **dev, struct fth_taxi_tabl
 static void answers_are_those_of_a_plain_loop(void **state)
 {
 	static const double bounds[] = {20, 30, 5, 1000};
-	struct fth_taxi_options options = {.size = sizeof(struct fth_taxi_options),
-					   .memory = 4 << 20};
+	struct fth_taxi_options options = {.memory = 4 << 20};
 	struct fth_taxi_table table;
 	struct fth_dev *dev;
 
@@ -39,8 +38,7 @@ static void answers_are_those_of_a_plain_loop(void **state)
 /* The promise of the short lines: BaM reads 1.6 times what Q5 needs at 0.03 %. */
 static void little_more_is_read_than_needed(void **state)
 {
-	struct fth_taxi_options options = {
-		.size = sizeof(struct fth_taxi_options), .threads = 2, .memory = 4 << 20};
+	struct fth_taxi_options options = {.threads = 2, .memory = 4 << 20};
 	struct fth_taxi_query query = {5, FTH_TAXI_VERY_LONG};
 	struct fth_taxi_answer answer;
 	struct fth_taxi_table table;
@@ -85,7 +83,7 @@ static bool now(void)
 
 static void what_can_not_be_answered_is_refused(void **state)
 {
-	struct fth_taxi_options options = {.size = sizeof(struct fth_taxi_options), .stopped = now};
+	struct fth_taxi_options options = {.stopped = now};
 	struct fth_taxi_query query = {6, 20};
 	struct fth_taxi_answer answer;
 	struct fth_taxi_table table;
@@ -96,7 +94,7 @@ static void what_can_not_be_answered_is_refused(void **state)
 	assert_int_equal(fth_taxi_run(dev, &table, &query, NULL, &answer), -EINVAL);
 	query.query = 5;
 	assert_int_equal(fth_taxi_run(dev, &table, &query, &options, &answer), -EINTR);
-	options = (struct fth_taxi_options){.size = sizeof(struct fth_taxi_options), .line = 700};
+	options = (struct fth_taxi_options){.line = 700};
 	assert_int_equal(fth_taxi_run(dev, &table, &query, &options, &answer), -EINVAL);
 	fth_dev_close(dev);
 }
@@ -104,8 +102,7 @@ static void what_can_not_be_answered_is_refused(void **state)
 /* From whichever read on all fail: the query does too, or it was over before. */
 static void a_failed_read_is_an_error(void **state)
 {
-	struct fth_taxi_options options = {
-		.size = sizeof(struct fth_taxi_options), .threads = 2, .memory = 4 << 20};
+	struct fth_taxi_options options = {.threads = 2, .memory = 4 << 20};
 	struct fth_taxi_query query = {2, FTH_TAXI_LONG};
 	unsigned failed = 0;
 

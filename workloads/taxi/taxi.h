@@ -120,17 +120,10 @@ void fth_taxi_generate(struct fth_taxi_generator *generator, struct fth_taxi_tri
  */
 struct fth_taxi_csv;
 
-/* Start from FTH_TAXI_CSV_OPTIONS_INIT. */
 struct fth_taxi_csv_options {
-	size_t size; /* of this struct */
 	/* skip and count lines with a value that is not a number, instead of failing */
 	bool lenient;
 };
-
-#define FTH_TAXI_CSV_OPTIONS_INIT                          \
-	{                                                  \
-		sizeof(struct fth_taxi_csv_options), false \
-	}
 
 struct fth_taxi_csv_counts {
 	uint64_t lines;			  /* of the file, so far */
@@ -186,9 +179,8 @@ struct fth_taxi_answer {
 	uint64_t ns;
 };
 
-/* Start from FTH_TAXI_OPTIONS_INIT; 0 in any field but size means its default. */
+/* 0 in any field means its default. */
 struct fth_taxi_options {
-	size_t size;	  /* of this struct */
 	unsigned threads; /* default 1 */
 	uint64_t memory;  /* bytes for both caches; default 32 MiB */
 	/*
@@ -205,11 +197,6 @@ struct fth_taxi_options {
 	enum fth_cache_policy policy; /* of the second cache; nothing comes twice in the first */
 	bool (*stopped)(void);	      /* ends it with -EINTR; NULL: never */
 };
-
-#define FTH_TAXI_OPTIONS_INIT                                                           \
-	{                                                                               \
-		sizeof(struct fth_taxi_options), 0, 0, 0, 0, 0, FTH_CACHE_DEFAULT, NULL \
-	}
 
 /*
  * Answer a query through two caches made for it. Sums are rounded once per thread and may differ

@@ -4,7 +4,6 @@
  * SLOTS pieces of it under way: while one is looked at, the others are being read.
  */
 #include "answer.h"
-#include "base/options.h"
 #include "base/team.h"
 
 #include "fathom/base/error.h"
@@ -188,11 +187,9 @@ int fth_taxi_run_whole(struct fth_dev *dev, const struct fth_taxi_table *table,
 {
 	struct job job = {.dev = dev, .table = table, .query = query};
 	uint64_t begin = fth_now_ns();
-	int rc = options ? fth_options_check("taxi", options->size, sizeof(*options)) : 0;
+	int rc = taxi_query_check(query);
 
 	*out = (struct fth_taxi_answer){0};
-	if (rc == 0)
-		rc = taxi_query_check(query);
 	if (rc < 0)
 		return rc;
 	job.threads = options && options->threads ? options->threads : 1;

@@ -9,8 +9,7 @@
 static void whole_columns_give_the_plain_answer(void **state)
 {
 	static const double bounds[] = {0, 20, 30, 1000};
-	struct fth_taxi_options options = {.size = sizeof(struct fth_taxi_options),
-					   .memory = 4 << 20};
+	struct fth_taxi_options options = {.memory = 4 << 20};
 	struct fth_taxi_table table;
 	struct fth_dev *dev;
 
@@ -68,8 +67,7 @@ static void a_query_that_does_not_exist_is_refused(void **state)
 /* Whichever read fails, the query does; none hangs or gives an answer. */
 static void a_failed_read_is_an_error(void **state)
 {
-	struct fth_taxi_options options = {
-		.size = sizeof(struct fth_taxi_options), .threads = 2, .memory = 2 << 20};
+	struct fth_taxi_options options = {.threads = 2, .memory = 2 << 20};
 	struct fth_taxi_query query = {5, 20};
 	bool clean = false;
 

@@ -216,9 +216,8 @@ struct fth_tpch_block {
 	uint64_t offset; /* in the file */
 };
 
-/* Start from FTH_TPCH_WRITE_OPTIONS_INIT and set at least `block`. */
+/* 0 or NULL in any field but `block` means its default. */
 struct fth_tpch_write_options {
-	size_t size;	  /* of this struct */
 	unsigned threads; /* 0: one per CPU */
 	/*
 	 * Called with every block of the table; a negative result ends the write with that error.
@@ -234,11 +233,6 @@ struct fth_tpch_write_options {
 	void *context; /* of both */
 };
 
-#define FTH_TPCH_WRITE_OPTIONS_INIT                                               \
-	{                                                                         \
-		sizeof(struct fth_tpch_write_options), 0, NULL, false, NULL, NULL \
-	}
-
 struct fth_tpch_totals {
 	uint64_t rows, bytes;
 };
@@ -246,7 +240,7 @@ struct fth_tpch_totals {
 /*
  * Make a whole table as text. Each thread allocates a buffer of 1 MiB. The text does not depend on
  * the number of threads. Returns when the table is complete or something failed: 0, the first error
- * of a callback, -EINVAL for an invalid options.size, or -ENOMEM.
+ * of a callback, or -ENOMEM.
  */
 int fth_tpch_write(const struct fth_tpch *tpch, enum fth_tpch_table table,
 		   const struct fth_tpch_write_options *options, struct fth_tpch_totals *out);

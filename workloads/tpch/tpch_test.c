@@ -262,7 +262,7 @@ static int sink_block(void *context, const struct fth_tpch_block *block)
 static int write_table(const struct fth_tpch *tpch, enum fth_tpch_table table, unsigned threads,
 		       struct sink *sink, struct fth_tpch_totals *totals)
 {
-	struct fth_tpch_write_options options = FTH_TPCH_WRITE_OPTIONS_INIT;
+	struct fth_tpch_write_options options = {0};
 
 	pthread_mutex_init(&sink->lock, NULL);
 	sink->room = 4 << 20;
@@ -347,7 +347,7 @@ static int stop_soon(void *context, uint64_t units, uint64_t total)
 
 static void progress_can_end_the_write(void **state)
 {
-	struct fth_tpch_write_options options = FTH_TPCH_WRITE_OPTIONS_INIT;
+	struct fth_tpch_write_options options = {0};
 	struct fth_tpch_totals totals;
 	unsigned calls = 0;
 
@@ -358,8 +358,6 @@ static void progress_can_end_the_write(void **state)
 	options.context = &calls;
 	assert_int_equal(fth_tpch_write(vast, FTH_TPCH_ORDERS, &options, &totals), -EINTR);
 	assert_int_equal(calls, 3);
-	options.size--;
-	assert_int_equal(fth_tpch_write(tiny, FTH_TPCH_ORDERS, &options, &totals), -EINVAL);
 }
 
 int main(void)

@@ -16,7 +16,6 @@
 #include "tpch_internal.h"
 
 #include "base/team.h"
-#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -190,10 +189,8 @@ int fth_tpch_write(const struct fth_tpch *tpch, enum fth_tpch_table table,
 		   const struct fth_tpch_write_options *options, struct fth_tpch_totals *out)
 {
 	struct job job = {.tpch = tpch, .table = table, .options = options};
-	int rc = fth_options_check("tpch", options->size, sizeof(*options));
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	job.units = fth_tpch_units(tpch, table);
 	job.chunk_units = BUFFER / (FTH_TPCH_LINE_MAX * tpch_rows_per_unit(table));
 	tpch_part_keys_init(&job.keys);

@@ -184,10 +184,10 @@ void fth_kvc_start(struct fth_kvc *client, struct fth_kvc_op *op);
  *
  *	-EINVAL		invalid key or verb
  *	-EHOSTDOWN	the server is down; nothing was sent
- *	-ETIMEDOUT	no reply by the deadline, or within options.timeout_ms. A change may have taken
- *			effect, or may take effect later
- *	-ECONNRESET	the connection broke before the reply. A change may have taken effect. Gets are
- *			tried once more before they fail
+ *	-ETIMEDOUT	no reply by the deadline, or within options.timeout_ms. A change may have
+ *			taken effect, or may take effect later
+ *	-ECONNRESET	the connection broke before the reply. A change may have taken effect. Gets
+ *			are tried once more before they fail
  *	-EPROTO		the server sent an invalid reply
  *	-EACCES		the server did not accept options.auth
  *	-EREMOTEIO	the server replied with another error

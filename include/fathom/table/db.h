@@ -13,12 +13,13 @@
  *	fth_table_db_close(db);
  *
  * Guarantees:
- *	- Create, remove and each committed batch of rows are atomic and durable when the call returns.
- *	  After a crash at any moment each of them happened or did not.
- *	- A snapshot (fth_table_open()) does not change, whatever is appended or removed meanwhile by
- *	  this or another process.
+ *	- Create, remove and each committed batch of rows are atomic and durable when the call
+ *	  returns. After a crash at any moment each of them happened or did not.
+ *	- A snapshot (fth_table_open()) does not change, whatever is appended or removed meanwhile
+ *	  by this or another process.
  *	- A table has one writer at a time. Readers and writers do not wait for each other.
- *	- What an interrupted writer left behind is removed when the table is next opened for writing.
+ *	- What an interrupted writer left behind is removed when the table is next opened for
+ *	  writing.
  *
  * Threads: a database can be used by any number of threads.
  */

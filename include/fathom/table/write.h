@@ -2,7 +2,8 @@
 /*
  * Appending rows.
  *
- *	struct fth_table_vector columns[2] = {{.values = ids}, {.offsets = offsets, .bytes = names}};
+ *	struct fth_table_vector columns[2] = {{.values = ids},
+ *					      {.offsets = offsets, .bytes = names}};
  *	struct fth_table_writer *writer;
  *
  *	fth_table_writer_open(db, "people", NULL, &writer);

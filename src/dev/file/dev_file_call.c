@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A request as a system call: what chan_ring_prepare() is for a ring, for a thread that may block. */
+/*
+ * A request as a system call: what chan_ring_prepare() is for a ring, for a thread that may block.
+ */
 #include "dev/file/dev_file.h"
 
 #include "fathom/hd/atomic.h"

@@ -10,11 +10,11 @@
  * requests that it is given, and errors come out of reap.
  *
  * The ring's own descriptor is readable exactly while the ring holds an answer, but it knows
- * nothing of requests that were completed without the ring (transfers inside submit, refusals, flushes
- * that shared a call) and of those that wait in `again`. For fth_dev_chan_fd() there is an eventfd
- * for these, and an epoll set that joins the two. Only the channel's thread changes the eventfd,
- * at the end of submit and reap, so its state is exact. A registered eventfd, which the kernel
- * signals for each answer, would be one descriptor less, but the kernel signals it after the
+ * nothing of requests that were completed without the ring (transfers inside submit, refusals,
+ * flushes that shared a call) and of those that wait in `again`. For fth_dev_chan_fd() there is an
+ * eventfd for these, and an epoll set that joins the two. Only the channel's thread changes the
+ * eventfd, at the end of submit and reap, so its state is exact. A registered eventfd, which the
+ * kernel signals for each answer, would be one descriptor less, but the kernel signals it after the
  * answer can be seen: a reap that was quick would leave it readable with nothing in flight.
  */
 #include "dev/file/dev_file.h"

@@ -168,7 +168,8 @@ void fault_block_signals(sigset_t *before_it)
 
 void fault_restore_signals(const sigset_t *before_it)
 {
-	drop_locks(); /* first: a handler of the program that waited runs now, and may not come back */
+	/* first: a handler of the program that waited runs now, and may not come back */
+	drop_locks();
 	pthread_sigmask(SIG_SETMASK, before_it, NULL);
 	send_late();
 }

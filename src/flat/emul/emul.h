@@ -12,13 +12,15 @@
  *  1. emul_run() changes the registers in the context as the instruction would, and nothing else;
  *     if it returns an error, no register was changed (a string instruction: the elements done are
  *     accounted for).
- *  2. A translated instruction is never changed or removed while the process runs, so that threads use
- *     translated ones without a lock. It is found by the address and all bytes of the instruction.
+ *  2. A translated instruction is never changed or removed while the process runs, so that threads
+ *     use translated ones without a lock. It is found by the address and all bytes of the
+ *     instruction.
  *  3. Nothing here allocates, locks, or calls libc functions that do: it all runs in signal
  *     handlers.
- *  4. A fault inside a translated instruction (a misaligned address, the other operand of a string move) ends
- *     emul_run() with -EFAULT: the handlers of SIGSEGV and SIGBUS call emul_fixup() first. The
- *     caller maps the page and the instruction faults again where the program can see it.
+ *  4. A fault inside a translated instruction (a misaligned address, the other operand of a string
+ *     move) ends emul_run() with -EFAULT: the handlers of SIGSEGV and SIGBUS call emul_fixup()
+ *     first. The caller maps the page and the instruction faults again where the program can see
+ *     it.
  */
 #ifndef FATHOM_SRC_FLAT_EMUL_EMUL_H
 #define FATHOM_SRC_FLAT_EMUL_EMUL_H

@@ -31,7 +31,11 @@ struct emul_translated {
 	bool fpu;		   /* uses registers in the XSAVE area */
 	bool locked;
 	uint8_t repeat; /* of enum emul_repeat */
-	int8_t spare; /* register that the instruction does not use; the translated instruction's operand is [spare] */
+	/*
+	 * register that the instruction does not use; the translated instruction's operand is
+	 * [spare]
+	 */
+	int8_t spare;
 	uint32_t width; /* bytes of the operand, or of one element */
 	struct emul_address address;
 	const void *code;

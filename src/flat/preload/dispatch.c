@@ -199,7 +199,8 @@ static long carry_out(struct caught *c)
 			       : NOT_HERE;
 	case SYS_io_setup: /* the kernel would use buffers after the call */
 	case SYS_io_uring_setup:
-	case SYS_process_madvise: /* it may be advice on this process, and pages would go unnoticed */
+	/* it may be advice on this process, and pages would go unnoticed */
+	case SYS_process_madvise:
 		return -ENOSYS;
 	case SYS_prctl:
 		return a[0] == PR_SET_SYSCALL_USER_DISPATCH_ ? -EINVAL : NOT_HERE;

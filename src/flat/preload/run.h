@@ -18,8 +18,8 @@
  * Invariants
  *  1. Nothing here allocates memory by malloc() after start: a fault may come while the program's
  *     allocator holds its locks.
- *  2. A thread whose selector is DISPATCH_ALLOW has all signals blocked but those of faults, or is in a
- *     handler that has: a handler of the program never runs with DISPATCH_ALLOW.
+ *  2. A thread whose selector is DISPATCH_ALLOW has all signals blocked but those of faults, or is
+ *     in a handler that has: a handler of the program never runs with DISPATCH_ALLOW.
  *  3. SIGBUS, SIGSEGV and SIGSYS are never blocked, and their handlers are ours. What the program
  *     asked for instead is in signals.c.
  *  4. A page is either in the region or foreign: ordinary memory that took its place. Foreign pages

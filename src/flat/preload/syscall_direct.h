@@ -4,10 +4,10 @@
  * PR_SET_SYSCALL_USER_DISPATCH) raises SIGSYS for every system call of a thread, except from one
  * range of addresses. The direct range is that one.
  *
- * It holds: direct_call(), for our own calls; the restorer of signal handlers; and sites. A site is a
- * system call instruction and a jump back to where the program made the call. The handler of SIGSYS
- * lets the program go on at a site with all its registers, so that clone(), vfork(), rt_sigreturn()
- * and calls that block behave as if they had not been caught.
+ * It holds: direct_call(), for our own calls; the restorer of signal handlers; and sites. A site is
+ * a system call instruction and a jump back to where the program made the call. The handler of
+ * SIGSYS lets the program go on at a site with all its registers, so that clone(), vfork(),
+ * rt_sigreturn() and calls that block behave as if they had not been caught.
  */
 #ifndef FATHOM_SRC_FLAT_PRELOAD_SYSCALL_DIRECT_H
 #define FATHOM_SRC_FLAT_PRELOAD_SYSCALL_DIRECT_H
@@ -39,7 +39,8 @@ int dispatch_enable(void);
 enum direct_kind {
 	DIRECT_PLAIN, /* no child */
 	DIRECT_FORK,  /* a process with a copy of the memory: direct_forked() is called there */
-	DIRECT_SHARE, /* a thread, or a process that borrows the memory (vfork): its calls are caught too */
+	/* a thread, or a process that borrows the memory (vfork): its calls are caught too */
+	DIRECT_SHARE,
 	DIRECT_KINDS
 };
 

@@ -13,8 +13,8 @@
  * and, if it looks ahead, that is, has a use for lists that nobody wants yet where they come in a
  * line with others:
  *
- *	wants(v, &from, &to)	in place of the above, of the edges [from, to) of its list: which are
- *				wanted?
+ *	wants(v, &from, &to)	in place of the above, of the edges [from, to) of its list: which
+ *				are wanted?
  *	extra(v)		a lane: what could be done with this list now? GRAPH_NOTHING, or
  *				other than GRAPH_WANTED
  *	what			set before begin(): what was said of the list

@@ -5,7 +5,7 @@
  *	client.c	options, opening and closing, calls, statistics
  *	route.c		servers: addresses, which of them are down
  *	hash_ring.c, md5.c	from a key to a server
- *	kvc_conn.c	a connection: who sends, who receives, who sleeps
+ *	kvc_conn.c	a connection: who sends, who receives, who sleeps; kvc_dial.c: how it is opened
  *	flight.c	requests to bytes, answers to requests
  *	reply.c		answers, parsed
  */
@@ -118,6 +118,26 @@ void kvc_conn_add(struct kvc_conn *conn, struct fth_kvc_op *op, bool push);
 void kvc_conn_push(struct kvc_conn *conn);
 void kvc_conn_wait(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline);
 void kvc_conn_stats(struct kvc_conn *conn, struct fth_kvc_stats *sum);
+
+/* ---- kvc_dial.c; the lock is held ---- */
+
+/* Connect to the first address that takes it; a server without one is down. */
+void kvc_conn_dial(struct kvc_conn *conn);
+/* The socket of a connection that is being made has become writable. */
+void kvc_conn_connected(struct kvc_conn *conn);
+/* A step of TLS's handshake. Without the lock meanwhile: only the leader changes the connection. */
+void kvc_conn_handshake(struct kvc_conn *conn);
+/* The attempt with this address has failed: another, or none is left. */
+void kvc_conn_next_address(struct kvc_conn *conn, int error, const char *reason);
+void kvc_conn_close(struct kvc_conn *conn);
+
+/* ---- kvc_conn.c, for kvc_dial.c ---- */
+
+/* An open connection is of no use any more. */
+void kvc_conn_fail(struct kvc_conn *conn, int error);
+void kvc_conn_fail_gathered(struct kvc_conn *conn, int result);
+/* Wakes those whose operations have completed, too. */
+void kvc_conn_unlock(struct kvc_conn *conn);
 
 /* The client's part of an operation. */
 enum kvc_call_state { KVC_RUNNING, KVC_SLEEPING, KVC_LEADS, KVC_DONE };

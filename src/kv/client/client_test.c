@@ -3,8 +3,8 @@
  * The client against our server in this process: verbs, many threads with a model, many servers.
  *
  *	kv_client_test SERVER		the verbs and threads against a memcached that runs
- *	kv_client_test --proxy SERVER	the same against a twemproxy, which does not know gat and which
- *					sends requests of one connection over several
+ *	kv_client_test --proxy SERVER	the same against a twemproxy, which does not know gat and
+ *					which sends requests of one connection over several
  */
 #include "fathom/kv/client.h"
 

@@ -45,8 +45,6 @@
 #define REQUEST_COST 32u	 /* bytes of a request beside key and value, about */
 #define IDLE_NS	     1000000000u /* after so long the server may have closed an idle connection */
 
-static void conn_fail(struct kvc_conn *conn, int error);
-
 /* ---- sleeping and waking ---- */
 
 static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *until,
@@ -76,7 +74,7 @@ static void sleep_until(uint32_t *word, uint32_t seen, uint32_t bit, uint64_t un
 }
 
 /* Release the lock, then wake those whose state has changed. */
-static void conn_unlock(struct kvc_conn *conn)
+void kvc_conn_unlock(struct kvc_conn *conn)
 {
 	uint32_t wakes[KVC_GROUPS];
 	uint64_t groups = conn->groups;
@@ -206,7 +204,7 @@ static void gather_again(struct kvc_conn *conn, struct fth_kvc_op *op, struct ft
 	*after = op;
 }
 
-static void fail_gathered(struct kvc_conn *conn, int result)
+void kvc_conn_fail_gathered(struct kvc_conn *conn, int result)
 {
 	while (conn->first) {
 		struct fth_kvc_op *op = conn->first;
@@ -216,37 +214,10 @@ static void fail_gathered(struct kvc_conn *conn, int result)
 	}
 }
 
-/* ---- opening and breaking ---- */
-
-static void close_socket(struct kvc_conn *conn)
-{
-	tls_detach(conn->session);
-	conn->session = NULL;
-	if (conn->fd >= 0)
-		close(conn->fd);
-	conn->fd = -1;
-	conn->state = KVC_CLOSED;
-}
-
-static void conn_close(struct kvc_conn *conn)
-{
-	close_socket(conn);
-	conn->blocked = conn->pending = false;
-	conn->in.from = conn->in.to = conn->out.from = conn->out.to = 0;
-}
-
-/* The server is down: nothing can be sent. */
-static void conn_refused(struct kvc_conn *conn, int error, const char *reason)
-{
-	conn->stats.breaks++;
-	kvc_server_failed(conn->server, error, reason);
-	conn_close(conn);
-	conn->tried = 0;
-	fail_gathered(conn, -EHOSTDOWN);
-}
+/* ---- breaking ---- */
 
 /* The connection is of no use any more. */
-static void conn_fail(struct kvc_conn *conn, int error)
+void kvc_conn_fail(struct kvc_conn *conn, int error)
 {
 	struct fth_kvc_op *op, *after = NULL;
 	bool down = !conn->heard || error == ETIMEDOUT || error == EACCES;
@@ -264,111 +235,12 @@ static void conn_fail(struct kvc_conn *conn, int error)
 	}
 	if (down) {
 		kvc_server_failed(conn->server, error, NULL);
-		fail_gathered(conn, -EHOSTDOWN);
+		kvc_conn_fail_gathered(conn, -EHOSTDOWN);
 	} else {
 		kvc_server_untried(conn->server);
 	}
 	if (!conn->leading && !conn->sending)
-		conn_close(conn);
-}
-
-static void conn_opened(struct kvc_conn *conn)
-{
-	int one = 1;
-
-	if (conn->server->port)
-		(void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	conn->state = KVC_OPEN;
-	conn->tried = 0;
-	conn->heard = false;
-	conn->heard_ns = fth_now_ns();
-	conn->stats.connects++;
-	if (conn->options->auth &&
-	    kvc_flight_password(&conn->flight, conn->options->auth, &conn->out) < 0)
-		conn_fail(conn, ENOMEM);
-}
-
-static int conn_try(struct kvc_conn *conn)
-{
-	const struct sockaddr *to =
-		(const struct sockaddr *)&conn->server->at[conn->address].address;
-	int fd = fth_fd_high(socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, to, conn->server->at[conn->address].length) < 0 && errno != EINPROGRESS) {
-		int err = errno;
-
-		close(fd);
-		return -err;
-	}
-	conn->fd = fd;
-	return 0;
-}
-
-/* The attempt with this address has failed: another, or none is left. */
-static void conn_next_address(struct kvc_conn *conn, int error, const char *reason)
-{
-	close_socket(conn);
-	conn->address = (conn->address + 1) % conn->server->addresses;
-	if (++conn->tried == conn->server->addresses)
-		conn_refused(conn, error, reason);
-}
-
-static void conn_dial(struct kvc_conn *conn)
-{
-	do {
-		int rc = conn_try(conn);
-
-		if (rc == 0) {
-			conn->state = KVC_CONNECTING;
-			conn->heard_ns = fth_now_ns();
-			return;
-		}
-		conn_next_address(conn, -rc, NULL);
-	} while (conn->tried);
-}
-
-static void begin_handshake(struct kvc_conn *conn)
-{
-	conn->session = tls_attach_client(conn->tls, conn->fd, kvc_server_tls_name(conn->server));
-	if (!conn->session) {
-		conn_next_address(conn, ENOMEM, NULL);
-		return;
-	}
-	conn->state = KVC_HANDSHAKE;
-	conn->awaits = POLLOUT;
-	conn->heard_ns = fth_now_ns(); /* the whole handshake has timeout_ms */
-}
-
-/* Without the lock meanwhile: in this state only the leader changes the connection. */
-static void go_on_with_handshake(struct kvc_conn *conn)
-{
-	int rc;
-
-	conn_unlock(conn);
-	rc = tls_handshake(conn->session, &conn->awaits);
-	pthread_mutex_lock(&conn->lock);
-	if (rc == 0)
-		conn_opened(conn);
-	else if (rc != -EAGAIN)
-		conn_next_address(conn, -rc, fth_error_text(rc));
-}
-
-/* The socket of a connection that is being made has become writable. */
-static void conn_connected(struct kvc_conn *conn)
-{
-	int error = 0;
-	socklen_t length = sizeof(error);
-
-	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
-		error = errno;
-	if (error)
-		conn_next_address(conn, error, NULL);
-	else if (conn->tls)
-		begin_handshake(conn);
-	else
-		conn_opened(conn);
+		kvc_conn_close(conn);
 }
 
 /* ---- sending ---- */
@@ -416,7 +288,7 @@ static bool send_some(struct kvc_conn *conn)
 	ssize_t sent;
 	int err;
 
-	conn_unlock(conn);
+	kvc_conn_unlock(conn);
 	if (conn->session) {
 		pthread_mutex_lock(&conn->session_lock);
 		sent = tls_send(conn->session, conn->out.data + conn->out.from, n);
@@ -432,7 +304,7 @@ static bool send_some(struct kvc_conn *conn)
 		return false;
 	conn->stats.segments++;
 	if (sent < 0 && err != EAGAIN && err != EINTR) {
-		conn_fail(conn, ECONNRESET);
+		kvc_conn_fail(conn, ECONNRESET);
 		return false;
 	}
 	if (sent > 0) {
@@ -475,7 +347,7 @@ static void flush(struct kvc_conn *conn)
 		return;
 	conn->sending = true;
 	if (is_stale(conn))
-		conn_fail(conn, ECONNRESET);
+		kvc_conn_fail(conn, ECONNRESET);
 	left = conn->waiting;
 	while (conn->state == KVC_OPEN) {
 		if (conn->out.to == conn->out.from &&
@@ -489,7 +361,7 @@ static void flush(struct kvc_conn *conn)
 	}
 	conn->sending = false;
 	if (conn->state == KVC_BROKEN && !conn->leading)
-		conn_close(conn);
+		kvc_conn_close(conn);
 	if (conn->blocked && conn->polling) {
 		uint64_t one = 1;
 
@@ -512,10 +384,10 @@ static void receive(struct kvc_conn *conn)
 	int err;
 
 	if (!kvc_bytes_room(in, IN_BYTES)) {
-		conn_fail(conn, ENOMEM);
+		kvc_conn_fail(conn, ENOMEM);
 		return;
 	}
-	conn_unlock(conn);
+	kvc_conn_unlock(conn);
 	if (conn->session) {
 		pthread_mutex_lock(&conn->session_lock);
 		n = tls_read(conn->session, in->data + in->to, in->room - in->to);
@@ -531,7 +403,7 @@ static void receive(struct kvc_conn *conn)
 	if (conn->state != KVC_OPEN || (n < 0 && (err == EAGAIN || err == EINTR)))
 		return;
 	if (n <= 0) {
-		conn_fail(conn, ECONNRESET);
+		kvc_conn_fail(conn, ECONNRESET);
 		return;
 	}
 	in->to += (size_t)n;
@@ -539,7 +411,7 @@ static void receive(struct kvc_conn *conn)
 	conn->heard_ns = fth_now_ns();
 	n = kvc_flight_take(&conn->flight, in->data + in->from, in->to - in->from, &need);
 	if (n < 0) {
-		conn_fail(conn, (int)-n);
+		kvc_conn_fail(conn, (int)-n);
 		return;
 	}
 	in->from += (size_t)n;
@@ -552,7 +424,7 @@ static void receive(struct kvc_conn *conn)
 	if (in->to == 0 && in->room > IN_KEEP)
 		kvc_bytes_release(in);
 	else if (need > in->to - in->from && !kvc_bytes_room(in, need - (in->to - in->from)))
-		conn_fail(conn, ENOMEM);
+		kvc_conn_fail(conn, ENOMEM);
 }
 
 static bool is_dialling(const struct kvc_conn *conn)
@@ -594,7 +466,7 @@ static int conn_poll(struct kvc_conn *conn, uint64_t until)
 	if (conn->pending) /* poll() does not know of it */
 		return POLLIN;
 	conn->polling = !wants_room;
-	conn_unlock(conn);
+	kvc_conn_unlock(conn);
 	rc = ppoll(fds, 2, until == FTH_NEVER ? NULL : &ts, NULL);
 	if (rc > 0 && fds[1].revents)
 		(void)!read(conn->nudge, &count, sizeof(count));
@@ -615,11 +487,11 @@ static void conn_look(struct kvc_conn *conn, uint64_t until)
 
 	if (is_dialling(conn)) {
 		if (events && conn->state == KVC_CONNECTING)
-			conn_connected(conn);
+			kvc_conn_connected(conn);
 		else if (is_silent(conn))
-			conn_next_address(conn, ETIMEDOUT, NULL);
+			kvc_conn_next_address(conn, ETIMEDOUT, NULL);
 		else if (events)
-			go_on_with_handshake(conn);
+			kvc_conn_handshake(conn);
 		return;
 	}
 	if (conn->state != KVC_OPEN)
@@ -629,7 +501,7 @@ static void conn_look(struct kvc_conn *conn, uint64_t until)
 	if (events & ~POLLOUT)
 		receive(conn);
 	else if (!events && is_silent(conn))
-		conn_fail(conn, ETIMEDOUT);
+		kvc_conn_fail(conn, ETIMEDOUT);
 }
 
 /* ---- leading ---- */
@@ -639,15 +511,15 @@ static bool conn_ready(struct kvc_conn *conn)
 {
 	if (conn->state == KVC_BROKEN && conn->sending) {
 		/* The sender does not wait for anything, and is back in a moment. */
-		conn_unlock(conn);
+		kvc_conn_unlock(conn);
 		sched_yield();
 		pthread_mutex_lock(&conn->lock);
 		return false;
 	}
 	if (conn->state == KVC_BROKEN)
-		conn_close(conn);
+		kvc_conn_close(conn);
 	if (conn->state == KVC_CLOSED) {
-		conn_dial(conn);
+		kvc_conn_dial(conn);
 		return false;
 	}
 	return true;
@@ -682,7 +554,7 @@ static void appoint(struct kvc_conn *conn)
 	if (conn->sleepers)
 		change_state(conn, conn->sleepers, KVC_LEADS);
 	else if (conn->state == KVC_BROKEN && !conn->sending)
-		conn_close(conn);
+		kvc_conn_close(conn);
 	else if (conn->state == KVC_OPEN && conn->first)
 		flush(conn);
 }
@@ -698,7 +570,7 @@ static void abandon(struct kvc_conn *conn, struct fth_kvc_op *op)
 	if (call->place == KVC_GATHERED)
 		ungather(conn, op);
 	else if (call->place == KVC_FLYING && kvc_flight_abandon(&conn->flight, call->slot) < 0)
-		conn_fail(conn, ENOMEM);
+		kvc_conn_fail(conn, ENOMEM);
 	complete(conn, op, -ETIMEDOUT);
 	if (had_timer && conn->state == KVC_OPEN && conn->first)
 		flush(conn);
@@ -725,7 +597,7 @@ static void conn_sleep(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t de
 	conn->sleepers = op;
 	call->state = KVC_SLEEPING;
 	seen = __atomic_load_n(word, __ATOMIC_RELAXED);
-	conn_unlock(conn);
+	kvc_conn_unlock(conn);
 	sleep_until(word, seen, bit_of(call), until);
 	if (is_done(op))
 		return;
@@ -736,7 +608,7 @@ static void conn_sleep(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t de
 		if (conn->state == KVC_OPEN && conn->first && fth_now_ns() >= flush_at(conn))
 			flush(conn);
 	}
-	conn_unlock(conn);
+	kvc_conn_unlock(conn);
 }
 
 void kvc_conn_wait(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline)
@@ -760,7 +632,7 @@ void kvc_conn_wait(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadli
 		}
 		if (call->state != KVC_DONE)
 			abandon(conn, op);
-		conn_unlock(conn);
+		kvc_conn_unlock(conn);
 	}
 }
 
@@ -770,7 +642,7 @@ void kvc_conn_wait(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadli
 static void push_gathered(struct kvc_conn *conn, bool all)
 {
 	if (conn->state == KVC_CLOSED && !conn->leading && conn->first)
-		conn_dial(conn);
+		kvc_conn_dial(conn);
 	if (conn->state == KVC_OPEN && conn->first &&
 	    ((all && !conn->leading) || is_time_to_send(conn, kvc_call(conn->first)->since)))
 		flush(conn);
@@ -784,14 +656,14 @@ void kvc_conn_add(struct kvc_conn *conn, struct fth_kvc_op *op, bool push)
 	gather(conn, op);
 	if (push)
 		push_gathered(conn, false);
-	conn_unlock(conn);
+	kvc_conn_unlock(conn);
 }
 
 void kvc_conn_push(struct kvc_conn *conn)
 {
 	pthread_mutex_lock(&conn->lock);
 	push_gathered(conn, true);
-	conn_unlock(conn);
+	kvc_conn_unlock(conn);
 }
 
 int kvc_conn_init(struct kvc_conn *conn, struct kvc_server *server,
@@ -814,7 +686,7 @@ void kvc_conn_release(struct kvc_conn *conn)
 {
 	while (kvc_flight_pop(&conn->flight))
 		;
-	conn_close(conn);
+	kvc_conn_close(conn);
 	if (conn->nudge >= 0)
 		close(conn->nudge);
 	kvc_bytes_release(&conn->in);

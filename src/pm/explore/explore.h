@@ -7,8 +7,10 @@
  *
  *	setup	what was there before: its stores are persistent. May be NULL
  *	run	the program. It calls explore_note() with what it has acknowledged
- *	recover	what a program does after a crash, up to where it would go on. An error is a violation
- *	check	whether the promises hold then, for the last note before the crash: NULL, or the violation in words
+ *	recover	what a program does after a crash, up to where it would go on. An error is a
+ *		violation
+ *	check	whether the promises hold then, for the last note before the crash: NULL, or the
+ *		violation in words
  *
  * All get the same memory of `bytes` bytes, header and all, which pm_map_memory() maps. A crash in
  * a recovery is explored too: for every nth state its recovery is traced, and the states of each of

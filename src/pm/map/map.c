@@ -3,7 +3,8 @@
  * Mapping persistent memory by name. Its siblings:
  *
  *	header.c	the header on the medium
- *	kind_*.c	what names mean: shared memory, libpmem, windows, drained devices; memory for tests
+ *	kind_*.c	what names mean: shared memory, libpmem, windows, drained devices; memory
+ *			for tests
  *	owner.c		the process that mapped it, and its children
  *	remove.c	removing by name
  *
@@ -13,6 +14,7 @@
  * explorer.
  */
 #include "pm/pm_internal.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -39,8 +41,10 @@ const struct pm_kind *pm_kind_of(const struct fth_uri *uri)
 
 static int check_options(const struct fth_pm_options *o)
 {
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "options.size is %zu, expected %zu", o->size, sizeof(*o));
+	int rc = fth_options_check("pm", o->size, sizeof(*o));
+
+	if (rc < 0)
+		return rc;
 	if (o->flags & ~(FTH_PM_CREATE | FTH_PM_EXCLUSIVE | FTH_PM_READ_ONLY))
 		return fth_fail(EINVAL, "options.flags %#x has unknown flags", o->flags);
 	if ((o->flags & FTH_PM_CREATE) && (o->flags & FTH_PM_READ_ONLY))

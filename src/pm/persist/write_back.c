@@ -284,7 +284,8 @@ static void make_round(struct fth_pm *pm)
 	start = fth_now_ns();
 
 	fth_store_release_sys64(&control->begun, begun);
-	full_barrier(); /* invariant 3 of the control block: no mark is looked at before begun is stored */
+	/* invariant 3 of the control block: no mark is looked at before begun is stored */
+	full_barrier();
 	pthread_mutex_unlock(&w->lock);
 	rc = write_round(pm);
 	fth_stats_add(pm->stats, FTH_PM_STAT_ROUNDS, 1);

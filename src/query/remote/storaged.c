@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/remote/storaged.h"
+#include "base/options.h"
 #include "query/spill/scratch.h"
 
 #include "fathom/base/error.h"
@@ -35,9 +36,10 @@ void storage_log(struct fth_storage *s, const char *event, const char *format, .
 
 static int check_options(const struct fth_storage_options *o)
 {
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "storage: opts.size is %zu, expected %zu", o->size,
-				sizeof(*o));
+	int rc = fth_options_check("storage", o->size, sizeof(*o));
+
+	if (rc < 0)
+		return rc;
 	if (o->budget != 0 && o->budget < FTH_QUERY_BUDGET_MIN)
 		return fth_fail(EINVAL, "storage: opts.budget is %llu bytes, the minimum is %llu",
 				(unsigned long long)o->budget,

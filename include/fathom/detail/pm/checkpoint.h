@@ -4,9 +4,11 @@
  * is the interface.
  *
  *	page 0		header: magic, version, number of groups, capacity of a group
- *	from page 1	records, 64 bytes each, that of group g and copy c at (2 g + c) * 64; whole pages
+ *	from page 1	records, 64 bytes each, that of group g and copy c at (2 g + c) * 64; whole
+ *			pages
  *	then		the same records a second time
- *	then		for each group copy 0 and copy 1 of its data, each of the capacity, in whole pages
+ *	then		for each group copy 0 and copy 1 of its data, each of the capacity, in whole
+ *			pages
  *
  * Invariants:
  *

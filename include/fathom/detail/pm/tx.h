@@ -5,7 +5,8 @@
  *
  *	area	header of 64 bytes, then undo logs of log_bytes each
  *	log	a line with `sequence` and `fenced`, then the entries, one after the other
- *	entry	{offset, length, sequence, previous, check}, then the old bytes, padded to a multiple of 64 in all
+ *	entry	{offset, length, sequence, previous, check}, then the old bytes, padded to a
+ *		multiple of 64 in all
  *
  * Invariants:
  *

@@ -3,7 +3,8 @@
  * Expression trees: what a program (prog.h) computes. Types and results are PostgreSQL's. Nodes
  * come from an arena and live as long as it; several parents may share one.
  *
- *	struct fth_expr *price = fth_expr_column(a, 0, fth_type_decimal(15, 2), 90000, 10495000, false);
+ *	struct fth_expr *price =
+ *		fth_expr_column(a, 0, fth_type_decimal(15, 2), 90000, 10495000, false);
  *	struct fth_expr *one = fth_expr_int(a, fth_type(FTH_T_INT32), 1);
  *	struct fth_expr *rest = fth_expr_call2(a, FTH_OP_SUB, one, discount);
  *	struct fth_expr *revenue = fth_expr_call2(a, FTH_OP_MUL, price, rest);
@@ -109,7 +110,8 @@ enum fth_op {
 	FTH_OP_LTRIM,
 	FTH_OP_RTRIM,
 	FTH_OP_CONCAT,
-	FTH_OP_POSITION, /* text, what is searched: number of its first character, 0 if it is not there */
+	/* text, what is searched: number of its first character, 0 if it is not there */
+	FTH_OP_POSITION,
 	FTH_OP_LEFT, /* text, characters; if negative, all but that many */
 	FTH_OP_RIGHT,
 	FTH_OP_COUNT

@@ -19,6 +19,8 @@ struct fix_value {
 	char s[FIX_TEXT];
 };
 
+void fix_set_text(struct fix_value *v, const char *s);
+
 /* The columns of one batch: vectors as programs get them, and the same values plainly. */
 struct fix_batch {
 	unsigned n;
