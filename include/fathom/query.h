@@ -131,6 +131,35 @@ int fth_query_run(struct fth_query *query, const char *sql,
 		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
 
 /*
+ * A parameter of a statement: $1 is the first. Its value is text as PostgreSQL writes it, a C string;
+ * NULL is null. type 0: the place where the parameter is used first decides.
+ */
+struct fth_query_parameter {
+	enum fth_table_type type;
+	const char *text;
+};
+
+#define FTH_QUERY_PARAMETERS_MAX 65535u
+
+/*
+ * fth_query_run() of a statement with parameters, of which `count` are given. -EINVAL if the statement
+ * uses others, or a value is not one of its type.
+ */
+int fth_query_run_with(struct fth_query *query, const char *sql,
+		       const struct fth_query_parameter *parameters, unsigned count,
+		       int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
+
+/*
+ * Compile a statement without running it. `rows` gets the empty batch with the columns of SELECT and
+ * EXPLAIN. parameters has room for `room`, of which the first *count may have a type; the others
+ * begin with zeroes. Sets the types of those that are used, and *count to the largest number used if
+ * that is more. The kind of the statement is in the report. Blocks. Returns as fth_query_run().
+ */
+int fth_query_describe(struct fth_query *query, const char *sql,
+		       struct fth_query_parameter *parameters, unsigned room, unsigned *count,
+		       int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
+
+/*
  * Cancel the running statement, which then returns -ECANCELED; does nothing if none is running. May
  * be called from any thread and from signal handlers. Does not wait for the statement to end.
  */

@@ -160,8 +160,38 @@ static int dispatch(struct statement *s)
 	}
 }
 
-int fth_query_run(struct fth_query *query, const char *sql,
-		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user)
+/* The parameters as the front end wants them, in the statement's arena. */
+static int take_parameters(struct statement *s, const struct fth_query_parameter *from,
+			   unsigned room)
+{
+	struct sql_param *to;
+
+	if (room == 0)
+		return 0;
+	to = fth_arena_alloc(&s->arena, room * sizeof(*to), 16);
+	if (!to)
+		return -ENOMEM;
+	for (unsigned i = 0; i < room; i++)
+		to[i] = (struct sql_param){{.kind = (enum sql_kind)from[i].type}, from[i].text};
+	s->params = (struct sql_params){.room = room, .params = to};
+	return 0;
+}
+
+static int check_parameters(const struct fth_query_parameter *parameters, unsigned count)
+{
+	if (count > FTH_QUERY_PARAMETERS_MAX)
+		return fth_fail(EINVAL, "query: %u parameters, the limit is %u", count,
+				FTH_QUERY_PARAMETERS_MAX);
+	for (unsigned i = 0; i < count; i++)
+		if (parameters[i].type > FTH_TABLE_VARCHAR)
+			return fth_fail(EINVAL, "query: parameter $%u has no type %d", i + 1,
+					(int)parameters[i].type);
+	return 0;
+}
+
+int fth_query_run_with(struct fth_query *query, const char *sql,
+		       const struct fth_query_parameter *parameters, unsigned count,
+		       int (*rows)(const struct fth_query_batch *batch, void *user), void *user)
 {
 	uint64_t start = statement_begin(query);
 	struct statement s;
@@ -170,9 +200,47 @@ int fth_query_run(struct fth_query *query, const char *sql,
 	s.rows = rows;
 	s.user = user;
 	if (rc == 0)
+		rc = check_parameters(parameters, count);
+	if (rc == 0)
+		rc = take_parameters(&s, parameters, count);
+	if (rc == 0)
 		rc = statement_compile(&s, sql);
 	if (rc == 0)
 		rc = dispatch(&s);
+	statement_end(&s, start);
+	statement_close(&s);
+	return rc;
+}
+
+int fth_query_run(struct fth_query *query, const char *sql,
+		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user)
+{
+	return fth_query_run_with(query, sql, NULL, 0, rows, user);
+}
+
+int fth_query_describe(struct fth_query *query, const char *sql,
+		       struct fth_query_parameter *parameters, unsigned room, unsigned *count,
+		       int (*rows)(const struct fth_query_batch *batch, void *user), void *user)
+{
+	uint64_t start = statement_begin(query);
+	struct statement s;
+	int rc = statement_open(&s, query);
+
+	s.rows = rows;
+	s.user = user;
+	if (rc == 0)
+		rc = check_parameters(parameters, room);
+	if (rc == 0)
+		rc = take_parameters(&s, parameters, room);
+	s.params.count = *count;
+	if (rc == 0)
+		rc = statement_compile(&s, sql);
+	for (unsigned i = 0; rc == 0 && i < s.params.count && i < room; i++)
+		parameters[i].type = (enum fth_table_type)s.params.params[i].type.kind;
+	if (rc == 0) {
+		*count = s.params.count;
+		rc = statement_columns(&s);
+	}
 	statement_end(&s, start);
 	statement_close(&s);
 	return rc;

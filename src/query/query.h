@@ -54,9 +54,10 @@ struct statement {
 	struct sql_statement *sql;
 	uint64_t writer_bytes; /* charged for the writer of INSERT and COPY */
 	struct fth_arena arena;
-	struct task_set set;	 /* SELECT and INSERT, in the arena */
-	uint64_t least;		 /* EXPLAIN: bytes that it needs in any case */
-	enum exec_thrift thrift; /* in which it ended */
+	struct sql_params params; /* of the text */
+	struct task_set set;	  /* SELECT and INSERT, in the arena */
+	uint64_t least;		  /* EXPLAIN: bytes that it needs in any case */
+	enum exec_thrift thrift;  /* in which it ended */
 	int (*rows)(const struct fth_query_batch *batch, void *user);
 	void *user;
 	struct offload_report offload; /* with a storage daemon; at_storage is NULL without */
@@ -95,6 +96,8 @@ struct fth_query_batch {
 	uint16_t rows[FTH_BATCH + 64];
 };
 
+/* Hand over an empty batch with the columns of the statement, if it has any. */
+int statement_columns(struct statement *s);
 /* Run the task set that was planned, and hand over its rows. */
 int statement_rows(struct statement *s);
 /* Hand over lines of text as a result with one column. */

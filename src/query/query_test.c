@@ -164,6 +164,73 @@ static int count_view(const char *name, const char *text, void *user)
 	return 0;
 }
 
+static int name_columns(const struct fth_query_batch *batch, void *user)
+{
+	for (unsigned c = 0; c < fth_query_columns(batch); c++)
+		fprintf(user, "%s:%d ", fth_query_column(batch, c)->name,
+			(int)fth_query_column(batch, c)->type);
+	return 0;
+}
+
+/* Columns and the types of parameters, "name:type ... | type ...". */
+static void expect_described(struct db *d, const char *sql, const char *want)
+{
+	struct fth_query_parameter parameters[4] = {0};
+	unsigned count = 0;
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	int rc = fth_query_describe(d->query, sql, parameters, 4, &count, name_columns, out);
+
+	fputs("|", out);
+	for (unsigned i = 0; i < count; i++)
+		fprintf(out, " %d", (int)parameters[i].type);
+	fclose(out);
+	if (rc < 0)
+		fail_msg("%s: %s", sql, fth_error_text(rc));
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void parameters(void **state)
+{
+	struct fth_query_parameter given[] = {{0, "2"}, {FTH_TABLE_VARCHAR, "x'y"}, {0, NULL}};
+	struct db d;
+	char *text = NULL;
+	size_t length;
+	FILE *out;
+
+	(void)state;
+	db_open(&d, 0);
+	expect(&d, "create table t (a int not null, s varchar(10), n decimal(20,3), d date)", "");
+	expect_described(&d, "select a, $2 from t where n > $1 and d = $3",
+			 "a:2 ?column?:8 | 5 8 4");
+	expect_described(&d, "select $1::bigint + 1, count(*) from t limit $2",
+			 "?column?:3 count:3 | 3 3");
+	expect_described(&d, "insert into t values ($1, $2, $3, $4)", "| 2 8 5 4");
+	expect_described(&d, "explain select a from t where a = $1", "plan:8 | 2");
+	expect_described(&d, "select a from t where a in ($1, 7) and $1 < 9", "a:2 | 2");
+	assert_ok(fth_query_run_with(d.query, "insert into t values ($1, $2, $3, null)", given, 3,
+				     NULL, NULL));
+	out = open_memstream(&text, &length);
+	assert_ok(fth_query_run_with(d.query, "select a + $1, s, $3 from t where s = $2", given, 3,
+				     collect, out));
+	fclose(out);
+	assert_string_equal(text, "4|x'y|null ");
+	free(text);
+	given[0].text = "two";
+	assert_int_equal(
+		fth_query_run_with(d.query, "select a from t where a = $1", given, 1, NULL, NULL),
+		-EINVAL);
+	assert_int_equal(fth_query_run_with(d.query, "select $2", given, 1, NULL, NULL), -EINVAL);
+	assert_int_equal(fth_query_run_with(d.query, "select $0", given, 1, NULL, NULL), -EINVAL);
+	given[0].type = 99;
+	assert_int_equal(fth_query_run_with(d.query, "select 1", given, 1, NULL, NULL), -EINVAL);
+	expect_error(&d, "select $1", -EOPNOTSUPP, "parameter");
+	expect_error(&d, "create view v as select $1 as x", -EOPNOTSUPP, "parameter");
+	db_close(&d);
+}
+
 static void views(void **state)
 {
 	struct db d;
@@ -377,6 +444,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(statements_and_reports),
+		cmocka_unit_test(parameters),
 		cmocka_unit_test(views),
 		cmocka_unit_test(a_callback_ends_the_query),
 		cmocka_unit_test(queries_share_a_budget),

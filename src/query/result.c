@@ -179,6 +179,31 @@ int statement_rows(struct statement *s)
 	return rc < 0 ? rc : statement_exec(s, emit_rows, b, NULL);
 }
 
+int statement_columns(struct statement *s)
+{
+	const struct sql_query *query = &s->sql->query;
+	enum fth_query_kind kind = s->query->report.kind;
+	struct fth_query_batch *b;
+	int rc;
+
+	if (kind != FTH_QUERY_SELECT && kind != FTH_QUERY_EXPLAIN)
+		return 0;
+	rc = batch_new(s, kind == FTH_QUERY_SELECT ? query->output_count : 1, &b);
+	if (rc < 0)
+		return rc;
+	b->columns[0] = describe("plan", fth_type(FTH_T_TEXT));
+	for (unsigned i = 0; kind == FTH_QUERY_SELECT && i < query->output_count; i++) {
+		struct sql_type type = query->columns[query->outputs[i]].type;
+		bool decimal = type.kind == SQL_DECIMAL;
+
+		b->columns[i] = (struct fth_query_column){
+			query->output_names[i], (enum fth_table_type)type.kind,
+			decimal ? (unsigned)type.precision : 0, decimal ? (unsigned)type.scale : 0,
+			sql_is_string(type.kind) ? (uint32_t)type.length : 0};
+	}
+	return hand_over(b);
+}
+
 /* Up to a batch of lines, from *at on. */
 static unsigned take_lines(const char **at, struct fth_str *lines)
 {

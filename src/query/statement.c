@@ -101,7 +101,8 @@ int statement_compile(struct statement *s, const char *text)
 {
 	struct sql_limits limits = {.memory = s->query->db->budget / PARSE_MOST,
 				    .charge = query_charge,
-				    .user = s->mem};
+				    .user = s->mem,
+				    .params = s->params.room > 0 ? &s->params : NULL};
 	struct fth_query_report *report = &s->query->report;
 	struct sql_error error = {.at = -1};
 	int rc = fth_qmem_reserve(s->mem, s->query->db->budget / PARSE_SHARE);

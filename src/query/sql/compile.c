@@ -92,6 +92,7 @@ int sql_compile(const struct sql_catalog *catalog, const char *text,
 	}
 	ctx->arena = st->arena = arena;
 	ctx->catalog = catalog;
+	ctx->params = limits ? limits->params : NULL;
 	left = sql_stack_left();
 	if (left > SQL_STACK_LEFT)
 		ctx->stack_low = (const char *)__builtin_frame_address(0) - (left - SQL_STACK_LEFT);

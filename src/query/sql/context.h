@@ -29,8 +29,9 @@ struct sql_ctx {
 	struct sql_error error;
 	struct sql_arena *arena;
 	const struct sql_catalog *catalog;
-	const char *text; /* that positions refer to */
-	const char *view; /* the view whose text it is, or NULL */
+	const char *text;	   /* that positions refer to */
+	const char *view;	   /* the view whose text it is, or NULL */
+	struct sql_params *params; /* or NULL */
 	unsigned depth;
 	const char *stack_low; /* recursion must not go below */
 	unsigned table_count, select_count;

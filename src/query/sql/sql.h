@@ -59,10 +59,27 @@ struct sql_statement {
 	const char **names;
 };
 
+/*
+ * The value of $1 and so on. A type that is not given (kind 0) is inferred from the first use and then
+ * set.
+ */
+struct sql_param {
+	struct sql_type type;
+	const char *text; /* NULL: null */
+};
+
+struct sql_params {
+	unsigned
+		count; /* that have a type or a value; the compiler raises it to the largest number used */
+	unsigned room;
+	struct sql_param *params;
+};
+
 struct sql_limits {
 	size_t memory;	       /* bytes the statement may take; 0: SQL_MEMORY_LIMIT */
 	sql_charge_fn *charge; /* accounts for these bytes until sql_free(); or NULL */
 	void *user;
+	struct sql_params *params; /* NULL: parameters are refused */
 	bool keep_as_bound; /* for tests: leave out the simplifications, keep only what is needed */
 };
 

@@ -56,6 +56,31 @@ static struct sql_expr *bind_constant(struct sql_ctx *ctx, const PgQuery__AConst
 	return sql_constant(ctx, type, value, c->location);
 }
 
+/* A parameter is a literal: of the type that it was given, else of the one that its context wants. */
+static struct sql_expr *bind_param(struct sql_ctx *ctx, const PgQuery__ParamRef *ref)
+{
+	struct sql_type type = {.kind = SQL_UNKNOWN};
+	struct sql_value value = {0};
+	const struct sql_param *param;
+	struct sql_expr *e;
+
+	if (!ctx->params || ctx->view)
+		sql_unsupported(ctx, ref->location, "a parameter ($%d)", ref->number);
+	if (ref->number < 1 || (unsigned)ref->number > ctx->params->room)
+		sql_wrong(ctx, ref->location, "there is no parameter $%d", ref->number);
+	if (ctx->params->count < (unsigned)ref->number)
+		ctx->params->count = (unsigned)ref->number;
+	param = &ctx->params->params[ref->number - 1];
+	value.null = !param->text;
+	if (param->text) {
+		value.text = param->text;
+		value.length = strlen(param->text);
+	}
+	e = sql_constant(ctx, type, value, ref->location);
+	e->param = (unsigned)ref->number;
+	return param->type.kind == 0 ? e : sql_coerce(ctx, e, param->type, "a parameter");
+}
+
 static struct sql_expr *bind_column(struct sql_ctx *ctx, struct sql_scope *scope,
 				    const PgQuery__ColumnRef *ref)
 {
@@ -627,6 +652,8 @@ static struct sql_expr *bind_node(struct sql_ctx *ctx, struct sql_scope *scope,
 	switch (node->node_case) {
 	case PG_QUERY__NODE__NODE_A_CONST:
 		return bind_constant(ctx, node->a_const);
+	case PG_QUERY__NODE__NODE_PARAM_REF:
+		return bind_param(ctx, node->param_ref);
 	case PG_QUERY__NODE__NODE_COLUMN_REF:
 		return bind_column(ctx, scope, node->column_ref);
 	case PG_QUERY__NODE__NODE_A_EXPR:

@@ -29,6 +29,18 @@ struct sql_expr *sql_fold(struct sql_ctx *ctx, struct sql_expr *e)
 	return sql_constant(ctx, e->type, value, e->at);
 }
 
+/* The first context of a parameter without a type gives it one. */
+static void infer_param(struct sql_ctx *ctx, const struct sql_expr *e, struct sql_type type)
+{
+	struct sql_param *param;
+
+	if (e->param == 0)
+		return;
+	param = &ctx->params->params[e->param - 1];
+	if (param->type.kind == 0)
+		param->type = sql_is_string(type.kind) ? SQL_TYPE_TEXT : type;
+}
+
 /* Reads a quoted literal as a value of type. */
 static struct sql_expr *read_literal(struct sql_ctx *ctx, struct sql_expr *e, struct sql_type type)
 {
@@ -36,6 +48,7 @@ static struct sql_expr *read_literal(struct sql_ctx *ctx, struct sql_expr *e, st
 	const char *why;
 	char name[40];
 
+	infer_param(ctx, e, type);
 	if (e->value.null)
 		return sql_constant(ctx, type, e->value, e->at);
 	if (sql_is_string(type.kind))
@@ -140,6 +153,8 @@ struct sql_expr *sql_cast(struct sql_ctx *ctx, struct sql_expr *e, struct sql_ty
 	    (e->type.kind == SQL_INTERVAL && type.kind != SQL_INTERVAL))
 		sql_wrong(ctx, at, "cannot cast %s to %s", sql_type_name(e->type, from),
 			  sql_type_name(type, to));
+	if (e->type.kind == SQL_UNKNOWN && e->kind == SQL_CONST)
+		infer_param(ctx, e, type);
 	/* decimal without digits: keeps those that are there */
 	if (type.kind == SQL_DECIMAL && type.precision == 0) {
 		if (e->type.kind == SQL_UNKNOWN && e->kind == SQL_CONST && !e->value.null)

@@ -109,7 +109,8 @@ struct sql_expr {
 	enum sql_expr_kind kind;
 	struct sql_type type;
 	bool nullable;
-	int at; /* byte offset in the text, or -1 */
+	int at;		/* byte offset in the text, or -1 */
+	unsigned param; /* a constant: the number of the parameter, from 1, that it stands for */
 	union {
 		int column;
 		enum sql_op op;
