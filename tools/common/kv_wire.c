@@ -4,7 +4,7 @@
 #include "cli.h"
 
 #include "base/port.h"
-#include "kv/tls.h"
+#include "base/tls.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"

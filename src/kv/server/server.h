@@ -25,7 +25,7 @@
 #include "fathom/kv/server.h"
 
 #include "kv/server/proto.h"
-#include "kv/tls.h"
+#include "base/tls.h"
 
 #include <pthread.h>
 #include <string.h>

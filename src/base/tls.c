@@ -8,7 +8,7 @@
  * The library is loaded when TLS is first asked for: neither libfathom nor the tool depends on it
  * otherwise.
  */
-#include "kv/tls.h"
+#include "base/tls.h"
 
 #include "fathom/base/error.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * TLS over a socket that does not block, for the server, the client and the tools. One thread at a
+ * TLS over a socket that does not block, for servers, clients and tools. One thread at a
  * time uses a session.
  */
-#ifndef FTH_KV_TLS_H
-#define FTH_KV_TLS_H
+#ifndef BASE_TLS_H
+#define BASE_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
