@@ -160,6 +160,18 @@ int fth_query_describe(struct fth_query *query, const char *sql,
 		       int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
 
 /*
+ * Transactions. From begin on, INSERT and COPY of this query append to one batch, of one table, that
+ * commit makes durable and visible as a whole and that rollback discards. A statement that reads this
+ * table is refused meanwhile, and so is one that appends to another. CREATE and DROP take effect at once.
+ * begin returns 0, or -EINVAL in a transaction. commit ends the transaction in any case and returns 0 or
+ * a negative errno: the rows were discarded, except after -EUCLEAN (see fth_table_writer_commit()). Not
+ * while a statement runs. Blocks.
+ */
+int fth_query_begin(struct fth_query *query);
+int fth_query_commit(struct fth_query *query);
+void fth_query_rollback(struct fth_query *query);
+
+/*
  * Cancel the running statement, which then returns -ECANCELED; does nothing if none is running. May
  * be called from any thread and from signal handlers. Does not wait for the statement to end.
  */

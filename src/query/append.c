@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SLICE 512u /* rows: their text is copied, and is to take little memory */
@@ -100,6 +101,108 @@ static int commit(struct statement *s, struct fth_table_writer *writer)
 		rc = fth_table_writer_commit(writer);
 	if (rc == 0)
 		s->query->report.rows = fth_table_writer_rows(writer);
+	return rc;
+}
+
+/* ---- transactions ---- */
+
+/* The writer of the transaction, which the first statement that appends opens. */
+static int join_transaction(struct statement *s, struct fth_table_writer **out)
+{
+	struct query_transaction *t = &s->query->transaction;
+	const struct fth_table *table = catalog_table(s->catalog, s->sql->table);
+	uint64_t least = writer_least(fth_table_schema(table));
+	struct fth_table_write_options options = FTH_TABLE_WRITE_OPTIONS_INIT;
+	int rc = name_reserved(s->sql->name);
+
+	*out = t->writer;
+	if (t->writer && strcmp(t->table, s->sql->name) != 0)
+		return fth_fail(EOPNOTSUPP,
+				"a transaction can append to one table: it has rows for \"%s\"",
+				t->table);
+	if (rc < 0 || t->writer)
+		return rc < 0 ? rc : check_writer(s, t->writer);
+	/* It stays open between statements, which need the rest. */
+	options.memory = s->query->db->budget / 8;
+	if (options.memory < least)
+		options.memory = least;
+	options.threads = s->query->db->threads;
+	t->table = strdup(s->sql->name);
+	if (!t->table)
+		return -ENOMEM;
+	rc = fth_qmem_charge(s->query->db->mem, options.memory);
+	if (rc == 0) {
+		t->bytes = options.memory;
+		rc = fth_table_writer_open(s->query->db->tables, s->sql->name, &options, out);
+		t->writer = *out;
+	}
+	if (rc == 0)
+		rc = check_writer(s, *out);
+	if (rc < 0 && !t->writer)
+		transaction_release(s->query);
+	return rc;
+}
+
+void transaction_release(struct fth_query *query)
+{
+	struct query_transaction *t = &query->transaction;
+
+	fth_table_writer_close(t->writer);
+	fth_qmem_discharge(query->db->mem, t->bytes);
+	free(t->table);
+	*t = (struct query_transaction){.open = t->open};
+}
+
+int fth_query_begin(struct fth_query *query)
+{
+	if (query->transaction.open)
+		return fth_fail(EINVAL, "query: there is a transaction already");
+	query->transaction.open = true;
+	return 0;
+}
+
+int fth_query_commit(struct fth_query *query)
+{
+	struct query_transaction *t = &query->transaction;
+	int rc = 0;
+
+	if (t->failed)
+		rc = fth_fail(EINVAL, "a statement of the transaction failed after it had rows");
+	else if (t->writer)
+		rc = fth_table_writer_commit(t->writer);
+	transaction_release(query);
+	t->open = false;
+	return rc;
+}
+
+void fth_query_rollback(struct fth_query *query)
+{
+	transaction_release(query);
+	query->transaction.open = false;
+}
+
+/* The writer of an INSERT or COPY, before it has rows, and after. */
+static int begin_append(struct statement *s, const struct task_set *query,
+			struct fth_table_writer **out, uint64_t *before)
+{
+	int rc = s->query->transaction.open ? join_transaction(s, out) : open_writer(s, query, out);
+
+	*before = rc == 0 ? fth_table_writer_rows(*out) : 0;
+	return rc;
+}
+
+static int end_append(struct statement *s, struct fth_table_writer *writer, uint64_t before, int rc)
+{
+	struct query_transaction *t = &s->query->transaction;
+
+	if (t->open) {
+		t->failed |= rc < 0 && fth_table_writer_rows(writer) > before;
+		s->query->report.rows = rc == 0 ? fth_table_writer_rows(writer) - before : 0;
+		return rc;
+	}
+	if (rc == 0)
+		rc = commit(s, writer);
+	close_writer(s, writer);
 	return rc;
 }
 
@@ -260,6 +363,7 @@ static int insert_rows(void *user, const struct fth_vec *columns, const struct f
 int statement_insert(struct statement *s)
 {
 	struct insertion *in;
+	uint64_t before;
 	int rc = statement_plan(s);
 
 	if (rc < 0)
@@ -268,17 +372,14 @@ int statement_insert(struct statement *s)
 	if (!in)
 		return -ENOMEM;
 	in->statement = s;
-	rc = open_writer(s, &s->set, &in->writer);
+	rc = begin_append(s, &s->set, &in->writer, &before);
 	if (rc < 0)
 		return rc;
 	in->schema = fth_table_writer_schema(in->writer);
 	rc = open_buffers(in);
 	if (rc == 0)
 		rc = statement_exec(s, insert_rows, in, NULL);
-	if (rc == 0)
-		rc = commit(s, in->writer);
-	close_writer(s, in->writer);
-	return rc;
+	return end_append(s, in->writer, before, rc);
 }
 
 /* ---- COPY ---- */
@@ -375,17 +476,15 @@ int statement_copy(struct statement *s)
 {
 	struct fth_table_writer *writer;
 	struct fth_table_text text;
+	uint64_t before;
 	int rc = check_copy(s->sql);
 
 	if (rc == 0)
 		rc = copy_layout(s->sql, &text);
 	if (rc == 0)
-		rc = open_writer(s, NULL, &writer);
+		rc = begin_append(s, NULL, &writer, &before);
 	if (rc < 0)
 		return rc;
 	rc = fth_table_load(writer, &s->sql->file, 1, &text, watch, s);
-	if (rc == 0)
-		rc = commit(s, writer);
-	close_writer(s, writer);
-	return rc;
+	return end_append(s, writer, before, rc);
 }

@@ -232,6 +232,14 @@ struct fth_table *catalog_table(void *catalog, const struct sql_table *table)
 	return ((struct entry *)table->self)->table;
 }
 
+bool catalog_names(const struct catalog *c, const char *table)
+{
+	for (const struct entry *e = c->entries; e; e = e->next)
+		if (strcmp(e->sql.name, table) == 0)
+			return true;
+	return false;
+}
+
 int catalog_error(const struct catalog *c)
 {
 	return c->error == 0 ? 0 : fth_fail(-c->error, "%s", c->error_text);

@@ -20,6 +20,8 @@ void catalog_free(struct catalog *c); /* accepts NULL */
 const struct sql_catalog *catalog_sql(struct catalog *c);
 /* The snapshot of a table that the front end was given. */
 struct fth_table *catalog_table(void *catalog, const struct sql_table *table);
+/* Whether the statement names this table. */
+bool catalog_names(const struct catalog *c, const char *table);
 /* The error of a table that could not be opened, or 0. */
 int catalog_error(const struct catalog *c);
 

@@ -112,6 +112,8 @@ int fth_query_new(struct fth_query_db *db, struct fth_query **out)
 
 void fth_query_free(struct fth_query *query)
 {
+	if (query)
+		transaction_release(query);
 	free(query);
 }
 

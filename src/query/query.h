@@ -39,8 +39,18 @@ struct fth_query_db {
 	uint64_t scratch_limit;
 };
 
+/* Rows that statements have appended to one table, and that are not committed. */
+struct query_transaction {
+	bool open;
+	bool failed; /* a statement failed, and some of its rows may be in the writer */
+	struct fth_table_writer *writer;
+	char *table;
+	uint64_t bytes; /* charged for the writer */
+};
+
 struct fth_query {
 	struct fth_query_db *db;
+	struct query_transaction transaction;
 	atomic_bool cancel;
 	struct fth_query_report report;
 	uint64_t wire_sent, wire_received; /* of the remote when the statement began */
@@ -107,6 +117,8 @@ int statement_lines(struct statement *s, const char *name, const char *text);
 
 int statement_explain(struct statement *s);
 int statement_insert(struct statement *s);
+/* Discard the rows of the transaction. */
+void transaction_release(struct fth_query *query);
 int statement_copy(struct statement *s);
 int statement_create_table(struct statement *s);
 int statement_drop_table(struct statement *s);

@@ -231,6 +231,51 @@ static void parameters(void **state)
 	db_close(&d);
 }
 
+static void transactions(void **state)
+{
+	struct fth_query *other;
+	struct db d;
+	int rc;
+	char *text;
+
+	(void)state;
+	db_open(&d, 0);
+	assert_ok(fth_query_new(d.db, &other));
+	expect(&d, "create table t (a int)", "");
+	expect(&d, "create table u (a int)", "");
+	assert_ok(fth_query_begin(d.query));
+	assert_int_equal(fth_query_begin(d.query), -EINVAL);
+	expect(&d, "insert into t values (1), (2)", "");
+	assert_int_equal(fth_query_report(d.query)->rows, 2);
+	expect(&d, "insert into t values (3)", "");
+	assert_int_equal(fth_query_report(d.query)->rows, 1);
+	expect_error(&d, "select count(*) from t", -EOPNOTSUPP, "rows of this transaction");
+	expect_error(&d, "insert into u values (1)", -EOPNOTSUPP, "one table");
+	expect(&d, "select count(*) from u", "0 ");
+	text = ask_in(other, "select count(*) from t", &rc);
+	assert_string_equal(text, "0 ");
+	free(text);
+	assert_ok(fth_query_commit(d.query));
+	expect(&d, "select count(*), sum(a) from t", "3|6 ");
+	/* Discarded; then one that failed with rows. */
+	assert_ok(fth_query_begin(d.query));
+	expect(&d, "insert into t values (7)", "");
+	fth_query_rollback(d.query);
+	assert_ok(fth_query_begin(d.query));
+	expect(&d, "insert into t values (8)", "");
+	expect_error(&d, "insert into t select 1 / (a - 3) from t", -EDOM, "division");
+	assert_int_equal(fth_query_commit(d.query), -EINVAL);
+	expect(&d, "select count(*), sum(a) from t", "3|6 ");
+	/* Left open. */
+	assert_ok(fth_query_begin(d.query));
+	expect(&d, "insert into t values (9)", "");
+	fth_query_free(other);
+	db_leave(&d);
+	db_reopen(&d, 0);
+	expect(&d, "select count(*), sum(a) from t", "3|6 ");
+	db_close(&d);
+}
+
 static void views(void **state)
 {
 	struct db d;
@@ -445,6 +490,7 @@ int main(void)
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(statements_and_reports),
 		cmocka_unit_test(parameters),
+		cmocka_unit_test(transactions),
 		cmocka_unit_test(views),
 		cmocka_unit_test(a_callback_ends_the_query),
 		cmocka_unit_test(queries_share_a_budget),

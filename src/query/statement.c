@@ -94,6 +94,21 @@ int query_charge(void *mem, ptrdiff_t bytes)
 	return 0;
 }
 
+/* Rows that the transaction has appended are in no snapshot yet: no answer is better than one without. */
+static int check_transaction(const struct statement *s)
+{
+	const char *table = s->query->transaction.table;
+	enum fth_query_kind kind = s->query->report.kind;
+
+	if (!table || (kind != FTH_QUERY_SELECT && kind != FTH_QUERY_EXPLAIN) ||
+	    !catalog_names(s->catalog, table))
+		return 0;
+	return fth_fail(EOPNOTSUPP,
+			"table \"%s\" has rows of this transaction, which cannot be read before it "
+			"is committed",
+			table);
+}
+
 /*
  * The front end allocates by itself. Later parts of the statement use what it left of its reserve.
  */
@@ -112,7 +127,7 @@ int statement_compile(struct statement *s, const char *text)
 	rc = sql_compile(catalog_sql(s->catalog), text, &limits, &s->sql, &error);
 	if (rc == 0) {
 		report->kind = kind_of(s->sql);
-		return 0;
+		return check_transaction(s);
 	}
 	report->line = error.line;
 	report->column = error.column;
