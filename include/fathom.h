@@ -18,6 +18,7 @@
 #include "fathom/dev.h"
 #include "fathom/flat.h"
 #include "fathom/kv.h"
+#include "fathom/pg.h"
 #include "fathom/pm.h"
 #include "fathom/pm/area.h"
 #include "fathom/pm/checkpoint.h"

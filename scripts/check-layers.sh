@@ -22,9 +22,10 @@ declare -A level=(
   [cache]=4
   [array]=5 [flat]=5 [pm]=5 [gpu]=5 [table]=5
   [kv]=6 [query]=6 [graph]=6
-  [top]=7
-  [common]=8
-  [tools]=9 [workloads]=9 [bench]=9 [examples]=9 [python]=9 [tests]=9
+  [pg]=7
+  [top]=8
+  [common]=9
+  [tools]=10 [workloads]=10 [bench]=10 [examples]=10 [python]=10 [tests]=10
 )
 # Inside src/query, folders are layers as well; files straight in it tie them together.
 declare -A query_level=(

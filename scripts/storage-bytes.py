@@ -30,7 +30,7 @@ def main():
     total = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         where = "unix:%s/socket" % folder
-        daemon = subprocess.Popen([fathom, "sql", "serve", "--listen", where, "--memory", memory, db], stdout=subprocess.PIPE)
+        daemon = subprocess.Popen([fathom, "sql", "serve-tasks", "--listen", where, "--memory", memory, db], stdout=subprocess.PIPE)
         daemon.stdout.readline()
         print("| Q | over the wire, tasks at the daemon | columns read there | over the wire, plain reads | suspended |")
         print("|---|---|---|---|---|")

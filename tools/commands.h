@@ -29,6 +29,7 @@ extern const struct fth_command fth_cmd_sql_check; /* under sql, as those below 
 extern const struct fth_command fth_cmd_sql_dump;
 extern const struct fth_command fth_cmd_sql_load;
 extern const struct fth_command fth_cmd_sql_serve;
+extern const struct fth_command fth_cmd_sql_serve_tasks;
 extern const struct fth_command fth_cmd_sql_stat;
 extern const struct fth_command *const fth_sql_commands[]; /* all under sql */
 extern const struct fth_command fth_cmd_vol;

@@ -25,7 +25,7 @@ static const struct fth_moved moved[] = {
 	{"nvme info", "nvme stat"},
 	{"nvme list", "nvme ls"},
 	{"pm run", "bench pmwork run"},
-	{"storaged", "sql serve"},
+	{"storaged", "sql serve-tasks"},
 	{"table", "sql"},
 	{"taxi", "bench taxi"},
 	{"tpch gen", "bench tpch generate"},

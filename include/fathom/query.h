@@ -131,8 +131,8 @@ int fth_query_run(struct fth_query *query, const char *sql,
 		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
 
 /*
- * A parameter of a statement: $1 is the first. Its value is text as PostgreSQL writes it, a C string;
- * NULL is null. type 0: the place where the parameter is used first decides.
+ * A parameter of a statement: $1 is the first. Its value is text as PostgreSQL writes it, a C
+ * string; NULL is null. type 0: the place where the parameter is used first decides.
  */
 struct fth_query_parameter {
 	enum fth_table_type type;
@@ -142,30 +142,31 @@ struct fth_query_parameter {
 #define FTH_QUERY_PARAMETERS_MAX 65535u
 
 /*
- * fth_query_run() of a statement with parameters, of which `count` are given. -EINVAL if the statement
- * uses others, or a value is not one of its type.
+ * fth_query_run() of a statement with parameters, of which `count` are given. -EINVAL if the
+ * statement uses others, or a value is not one of its type.
  */
 int fth_query_run_with(struct fth_query *query, const char *sql,
 		       const struct fth_query_parameter *parameters, unsigned count,
 		       int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
 
 /*
- * Compile a statement without running it. `rows` gets the empty batch with the columns of SELECT and
- * EXPLAIN. parameters has room for `room`, of which the first *count may have a type; the others
- * begin with zeroes. Sets the types of those that are used, and *count to the largest number used if
- * that is more. The kind of the statement is in the report. Blocks. Returns as fth_query_run().
+ * Compile a statement without running it. `rows` gets the empty batch with the columns of SELECT
+ * and EXPLAIN. parameters has room for `room`, of which the first *count may have a type; the
+ * others begin with zeroes. Sets the types of those that are used, and *count to the largest
+ * number used if that is more. The kind of the statement is in the report. Blocks. Returns as
+ * fth_query_run().
  */
 int fth_query_describe(struct fth_query *query, const char *sql,
 		       struct fth_query_parameter *parameters, unsigned room, unsigned *count,
 		       int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
 
 /*
- * Transactions. From begin on, INSERT and COPY of this query append to one batch, of one table, that
- * commit makes durable and visible as a whole and that rollback discards. A statement that reads this
- * table is refused meanwhile, and so is one that appends to another. CREATE and DROP take effect at once.
- * begin returns 0, or -EINVAL in a transaction. commit ends the transaction in any case and returns 0 or
- * a negative errno: the rows were discarded, except after -EUCLEAN (see fth_table_writer_commit()). Not
- * while a statement runs. Blocks.
+ * Transactions. From begin on, INSERT and COPY of this query append to one batch, of one table,
+ * that commit makes durable and visible as a whole and that rollback discards. A statement that
+ * reads this table is refused meanwhile, and so is one that appends to another. CREATE and DROP
+ * take effect at once. begin returns 0, or -EINVAL in a transaction. commit ends the transaction
+ * in any case and returns 0 or a negative errno: the rows were discarded, except after -EUCLEAN
+ * (see fth_table_writer_commit()). Not while a statement runs. Blocks.
  */
 int fth_query_begin(struct fth_query *query);
 int fth_query_commit(struct fth_query *query);

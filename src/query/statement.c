@@ -94,7 +94,10 @@ int query_charge(void *mem, ptrdiff_t bytes)
 	return 0;
 }
 
-/* Rows that the transaction has appended are in no snapshot yet: no answer is better than one without. */
+/*
+ * Rows that the transaction has appended are in no snapshot yet: no answer is better than one
+ * without.
+ */
 static int check_transaction(const struct statement *s)
 {
 	const char *table = s->query->transaction.table;

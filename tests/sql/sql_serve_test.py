@@ -25,7 +25,7 @@ class Daemon:
     def __init__(self, fathom, db, folder, *options):
         self.where = "unix:%s/socket-%s" % (folder, time.monotonic_ns())
         self.log = open("%s/log-%s" % (folder, time.monotonic_ns()), "w+")
-        self.process = subprocess.Popen([fathom, "sql", "serve", "--listen", self.where, "--log", "text", *options, db],
+        self.process = subprocess.Popen([fathom, "sql", "serve-tasks", "--listen", self.where, "--log", "text", *options, db],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
         assert self.where in line, line
@@ -83,12 +83,12 @@ def test_kill(fathom, db, folder):
     result = run(fathom, where, "select 1;")
     assert result.returncode != 0 and "storage daemon at " in result.stderr, result.stderr
     # The socket that it left is no obstacle.
-    again = subprocess.Popen([fathom, "sql", "serve", "--listen", where, db], stdout=subprocess.PIPE, text=True)
+    again = subprocess.Popen([fathom, "sql", "serve-tasks", "--listen", where, db], stdout=subprocess.PIPE, text=True)
     try:
         assert where in again.stdout.readline()
         result = run(fathom, where, "select count(*) from region;")
         assert result.stdout == "5\n", result
-        second = subprocess.run([fathom, "sql", "serve", "--listen", where, db], capture_output=True, text=True)
+        second = subprocess.run([fathom, "sql", "serve-tasks", "--listen", where, db], capture_output=True, text=True)
         assert second.returncode == 1 and "another process is listening" in second.stderr, second
     finally:
         again.terminate()
@@ -120,9 +120,9 @@ def test_options(fathom, db, folder):
                           (["--memory", "1K", db], "--memory"),
                           (["--scratch", folder + "/missing", db], "is not a directory"),
                           (["--listen", "unix:%s/x" % folder, folder + "/missing"], "missing")):
-        result = subprocess.run([fathom, "sql", "serve", *options], capture_output=True, text=True)
+        result = subprocess.run([fathom, "sql", "serve-tasks", *options], capture_output=True, text=True)
         assert result.returncode != 0 and text in result.stderr, (options, result)
-    help_text = subprocess.run([fathom, "sql", "serve", "--help"], capture_output=True, text=True).stdout
+    help_text = subprocess.run([fathom, "sql", "serve-tasks", "--help"], capture_output=True, text=True).stdout
     assert "--listen" in help_text and "--memory" in help_text
 
 
@@ -131,13 +131,13 @@ def test_listen(fathom, db):
     reachable = socket.create_server(("0.0.0.0", 0))
     bound = "fd:%d" % reachable.fileno()
     for where in ("0.0.0.0:0", ":0", bound, "127.0.0.1:0,0.0.0.0:0"):
-        result = subprocess.run([fathom, "sql", "serve", "--listen", where, db], capture_output=True, text=True, timeout=60,
+        result = subprocess.run([fathom, "sql", "serve-tasks", "--listen", where, db], capture_output=True, text=True, timeout=60,
                                 pass_fds=[reachable.fileno()])
         assert result.returncode == 1 and not result.stdout, (where, result)
         assert "%s: other machines can reach this address, and clients are not authenticated" % where.split(",")[-1] \
             in result.stderr and "--insecure-listen" in result.stderr, (where, result)
     for options in (["--insecure-listen", "--listen", "0.0.0.0:0"], ["--listen", "127.0.0.1:0"]):
-        daemon = subprocess.Popen([fathom, "sql", "serve", *options, db], stdout=subprocess.PIPE, text=True)
+        daemon = subprocess.Popen([fathom, "sql", "serve-tasks", *options, db], stdout=subprocess.PIPE, text=True)
         try:
             port = re.search(r"port (\d+)", daemon.stdout.readline()).group(1)
             result = run(fathom, "127.0.0.1:" + port, "select count(*) from region;")

@@ -129,7 +129,7 @@ graph info x:graph stat
 gups x:bench gups run
 nvme info x:nvme stat
 nvme list:nvme ls
-help storaged:sql serve
+help storaged:sql serve-tasks
 table load x:sql
 tpch gen:bench tpch generate
 END

@@ -4,7 +4,7 @@
 #include "cli.h"
 
 #include "base/port.h"
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"

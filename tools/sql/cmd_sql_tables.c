@@ -166,7 +166,7 @@ const struct fth_command *const fth_sql_commands[] = {
 	&fth_cmd_sql_dump,  &fth_cmd_sql_load,
 	&ls_command,	    &rm_command,
 #ifdef FTH_SQL
-	&fth_cmd_sql_serve,
+	&fth_cmd_sql_serve, &fth_cmd_sql_serve_tasks,
 #endif
 	&fth_cmd_sql_stat,  NULL,
 };

@@ -2,7 +2,7 @@
 /* The client: options, which connection an operation takes, and the calls. */
 #include "kv/client/client.h"
 
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include "base/options.h"
 

@@ -23,7 +23,7 @@
  */
 #include "kv/client/client.h"
 
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"

@@ -8,7 +8,7 @@
  */
 #include "kv/client/client.h"
 
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"

@@ -20,12 +20,12 @@
 #ifndef FTH_KV_SERVER_INTERNAL_H
 #define FTH_KV_SERVER_INTERNAL_H
 
-#include "base/listen.h"
+#include "base/net/listen.h"
 #include "fathom/base/version.h"
 #include "fathom/kv/server.h"
 
 #include "kv/server/proto.h"
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include <pthread.h>
 #include <string.h>

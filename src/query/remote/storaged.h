@@ -10,7 +10,7 @@
 #ifndef FTH_QUERY_STORAGED_H
 #define FTH_QUERY_STORAGED_H
 
-#include "base/listen.h"
+#include "base/net/listen.h"
 #include "fathom/query/storage.h"
 #include "query/mem/qmem.h"
 #include "query/remote/wire.h"

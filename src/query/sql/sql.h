@@ -60,8 +60,8 @@ struct sql_statement {
 };
 
 /*
- * The value of $1 and so on. A type that is not given (kind 0) is inferred from the first use and then
- * set.
+ * The value of $1 and so on. A type that is not given (kind 0) is inferred from the first use and
+ * then set.
  */
 struct sql_param {
 	struct sql_type type;

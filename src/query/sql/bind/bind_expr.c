@@ -56,7 +56,9 @@ static struct sql_expr *bind_constant(struct sql_ctx *ctx, const PgQuery__AConst
 	return sql_constant(ctx, type, value, c->location);
 }
 
-/* A parameter is a literal: of the type that it was given, else of the one that its context wants. */
+/*
+ * A parameter is a literal: of the type that it was given, else of the one that its context wants.
+ */
 static struct sql_expr *bind_param(struct sql_ctx *ctx, const PgQuery__ParamRef *ref)
 {
 	struct sql_type type = {.kind = SQL_UNKNOWN};

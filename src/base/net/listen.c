@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "base/listen.h"
+#include "base/net/listen.h"
 #include "base/port.h"
 
 #include "fathom/base/error.h"

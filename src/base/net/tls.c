@@ -8,7 +8,7 @@
  * The library is loaded when TLS is first asked for: neither libfathom nor the tool depends on it
  * otherwise.
  */
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include "fathom/base/error.h"
 
