@@ -14,14 +14,24 @@
     db.sql("select name from people where id > ?", [1]).fetchall()
     db.close()
 
-fathom.dbapi is a module of DB-API 2.0 (PEP 249), for pandas.read_sql() and others.
+    fathom.Cache("cache.kv")["key"] = "value"           # a dict that forgets
+    fathom.build_graph("links.graph", (sources, targets)).pagerank()
+
+fathom.Log and fathom.Checkpoint survive crashes; fathom.flat() gives a numpy array whose memory is
+a file; fathom.dbapi is a module of DB-API 2.0 (PEP 249), for pandas.read_sql() and others.
 
 Errors are fathom.Error, an OSError. Objects are closed when they are no longer used, when the
 interpreter ends, by close() and by `with`. Threads may share them; a child of fork() opens its own.
 """
 from ._array import Array, load
+from ._cache import Cache
 from ._core import Error, version as __version__
 from ._db import Database, open
+from ._flat import FlatArray, flat
+from ._graph import FAR, NONE, Graph, build_graph, graph, import_graph
+from ._pm import Checkpoint, Log
 from ._sql import Arrow, Result
 
-__all__ = ["Array", "Arrow", "Database", "Error", "Result", "load", "open"]
+__all__ = ["Array", "Arrow", "Cache", "Checkpoint", "Database", "Error", "FAR", "FlatArray",
+           "Graph", "Log", "NONE", "Result", "build_graph", "flat", "graph", "import_graph", "load",
+           "open"]

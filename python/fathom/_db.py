@@ -2,7 +2,7 @@
 """Databases: a directory, and one ceiling for the memory of all that is in it.
 
 Tables lie in the directory as the library has them, so that `fathom sql` opens it too; arrays are
-.npy files in the folder fathom.arrays.
+files .npy in the folder fathom.arrays, graphs files in fathom.graphs.
 """
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
-from . import _core, _sql
+from . import _core, _graph, _sql
 from ._array import Array, load, make_cache
 from ._common import Path, Size, fail, size_of, track
 
-_ARRAYS = "fathom.arrays"  # no table can have this name
+_ARRAYS, _GRAPHS = "fathom.arrays", "fathom.graphs"  # no table can have these names
 HEADER = 4096  # bytes of the header of our own .npy files: rows begin at a block
 
 
@@ -46,7 +46,7 @@ class Budget:
 
 
 class Database:
-    """A directory with tables and arrays, and one ceiling for the memory that they take.
+    """A directory with tables, arrays and graphs, and one ceiling for the memory that they take.
 
     Made by fathom.open(). db.memory says who has what. Results that are given out as numpy arrays
     and Python objects belong to the caller, and are not part of it.
@@ -153,6 +153,56 @@ class Database:
             os.unlink(path)
         except FileNotFoundError:
             raise fail(errno.ENOENT, "there is no array %s" % name) from None
+
+    # ---- graphs ----
+
+    def _graph_path(self, name: str) -> str:
+        if not name or "/" in name or "\0" in name or name.startswith("."):
+            raise ValueError("%r is no name of a graph" % name)
+        return os.path.join(self.path, _GRAPHS, name + ".graph")
+
+    def graphs(self) -> List[str]:
+        """The names of the graphs."""
+        self._check_open()
+        try:
+            names = os.listdir(os.path.join(self.path, _GRAPHS))
+        except FileNotFoundError:
+            return []
+        return sorted(n[:-6] for n in names if n.endswith(".graph"))
+
+    def graph(self, name: str) -> _graph.Graph:
+        """Open a graph. Its edges are read through the cache of arrays."""
+        path = self._graph_path(name)
+        graph = self._open.get(path)
+        if graph is None:
+            graph = self._open[path] = _graph.Graph(self._array_cache(), path)
+        return graph
+
+    def build_graph(self, name: str, edges: Any, weights: Any = None, **options: Any
+                    ) -> _graph.Graph:
+        """fathom.build_graph() under a name, sorted in memory that is free in the database."""
+        return self._new_graph(name, _graph.build_graph, edges, weights, options)
+
+    def import_graph(self, name: str, text: Path, **options: Any) -> _graph.Graph:
+        """fathom.import_graph() under a name, sorted in memory that is free in the database."""
+        return self._new_graph(name, _graph.import_graph, text, None, options)
+
+    def _new_graph(self, name: str, make: Any, source: Any, weights: Any, options: Any
+                   ) -> _graph.Graph:
+        path = self._graph_path(name)
+        self._check_open()
+        if self.readonly:
+            raise fail(errno.EROFS, "the database was opened for reading only")
+        if path in self._open:
+            raise fail(errno.EBUSY, "graph %s is open" % name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        memory = self._budget.reserve("sorting", min(self._budget.free, 256 << 20))
+        try:
+            args = (source,) if weights is None else (source, weights)
+            make(path, *args, memory=memory, **options).close()
+        finally:
+            self._budget.release("sorting")
+        return self.graph(name)
 
     # ---- tables ----
 

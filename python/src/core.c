@@ -258,6 +258,7 @@ PyMODINIT_FUNC PyInit__core(void)
 {
 	static int (*const parts[])(PyObject *) = {
 		add_errors,	core_add_bytes, core_add_cache, core_add_rows,
+		core_add_kv,	core_add_graph, core_add_pm,	core_add_flat,
 #ifdef FTH_SQL
 		core_add_query, core_add_table,
 #endif

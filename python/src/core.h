@@ -9,6 +9,10 @@
  *	query.c		databases and results of statements
  *	convert.c	values of results
  *	table.c		rows from memory into tables
+ *	kv.c		the key-value cache
+ *	graph.c		graphs
+ *	pm.c		logs and checkpoints
+ *	flat.c		flat regions
  *
  * The module keeps to the stable ABI of Python 3.11, and uses public headers of the library only.
  * It knows memory, numbers and names; the Python files beside it know numpy's types and shapes.
@@ -113,5 +117,9 @@ int core_add_cache(PyObject *module);
 int core_add_rows(PyObject *module);
 int core_add_query(PyObject *module); /* these two where the library has SQL */
 int core_add_table(PyObject *module);
+int core_add_kv(PyObject *module);
+int core_add_graph(PyObject *module);
+int core_add_pm(PyObject *module);
+int core_add_flat(PyObject *module);
 
 #endif

@@ -36,9 +36,10 @@ PyObject *core_rows_of_batch(const struct ArrowSchema *schema, const struct Arro
 
 /*
  * The rest of a stream by columns, or some rows once there are `most` of them: a list with a tuple
- * (kind, values, nulls) for each. kind is one character: ? boolean, i int32, l int64, D date, d double, s text. values is a Bytes object (dates
- * are int64), or a list of str and None for text. nulls is a Bytes object with a byte for each row,
- * or None if no value is null. Decimals are doubles.
+ * (kind, values, nulls) for each. kind is one character: ? boolean, i int32, l int64, D date, d
+ * double, s text. values is a Bytes object (dates are int64), or a list of str and None for text.
+ * nulls is a Bytes object with a byte for each row, or None if no value is null. Decimals are
+ * doubles.
  */
 PyObject *core_columns_of_stream(struct stream_object *self, uint64_t most);
 

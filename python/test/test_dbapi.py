@@ -39,7 +39,7 @@ def test_a_cursor(connection):
         assert c.fetchmany(2) == [(1, "s1"), (2, "s2")]
         assert c.fetchmany() == [(3, "s3")]
         assert len(c.fetchall()) == 6 and c.fetchall() == [] and c.fetchone() is None
-        assert [r[0] for r in c.execute("select i from t where i > ?", (7,))] == [8, 9]
+        assert [r[0] for r in c.execute("select i from t where i > ? order by i", (7,))] == [8, 9]
     with pytest.raises(dbapi.InterfaceError):
         c.execute("select 1")
 
