@@ -4,7 +4,8 @@
 
 Groups, sorts and distinct values that spill give the same rows as in plenty of memory. Without space for it the query
 ends with an error that says so: a limit, and a file system that is really full (where tmpfs can be mounted). A result
-that is larger than that space is no reason to fail. Ctrl-C and kill -9 in the middle of a spill leave nothing behind.
+that is larger than that space is no reason to fail. Ctrl-C and kill -9 in the middle of a spill leave nothing behind:
+stages of it are told by the bytes that the process has moved. FTH_LONG_TESTS tries many more stages, and sizes of that space.
 """
 import os
 import random
@@ -25,6 +26,17 @@ SPILLING = {
 }
 # Runs long enough to be stopped in the middle.
 LONG = "select s, k from large order by 1, 2"
+# Queries that are stopped at several stages.
+MANY = "large" if os.environ.get("FTH_LONG_TESTS") else "t"
+STAGED = {
+    "groups": f"select count(*), sum(n), min(m) from (select k, min(s) as m, count(*) as n from {MANY} group by k) g",
+    "groups of texts": f"select count(*), max(m) from (select s, max(k) as m from {MANY} group by s) g",
+    "sort": f"select k, s from {MANY} order by s, k limit 5 offset 100000",
+    "distinct": f"select k % 1000, count(distinct s) from {MANY} group by 1 order by 1",
+    "join": "select count(*), max(a.s), min(b.k) from t a join t b on a.s = b.s",
+    "join of groups": "select count(*), min(a.s) from (select s, count(*) as n from t group by s) a join t b on a.s = b.s",
+}
+STAGES = 18 if os.environ.get("FTH_LONG_TESTS") else 1
 
 
 def fail(text):
@@ -158,6 +170,72 @@ def check_stopped(db, scratch):
         fail("kill -9 left %s" % os.listdir(scratch))
 
 
+def moved_bytes(pid):
+    """Bytes that a process read and wrote, 0 if it is gone."""
+    try:
+        with open("/proc/%d/io" % pid) as file:
+            fields = dict(line.split(": ") for line in file.read().splitlines())
+        return int(fields["read_bytes"]) + int(fields["write_bytes"])
+    except (OSError, KeyError, ValueError):
+        return 0
+
+
+def start_query(db, query, scratch, *options):
+    return subprocess.Popen([FATHOM, "sql", "--csv", *SMALL, "--scratch", scratch, *options, db, "-c", query],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run_to_end(db, query, scratch):
+    """Its rows, and the bytes that it moved."""
+    child = start_query(db, query, scratch)
+    most = 0
+    while child.poll() is None:
+        most = max(most, moved_bytes(child.pid))
+        time.sleep(0.002)
+    rows, errors = child.communicate()
+    if child.returncode:
+        fail("%s: status %d: %s" % (query, child.returncode, errors))
+    return rows, most
+
+
+def stop_at(db, name, scratch, at, signal_number):
+    """Stop a query when it has moved so many bytes. Returns its rows if it was faster."""
+    child = start_query(db, STAGED[name], scratch)
+    while child.poll() is None and moved_bytes(child.pid) < at:
+        time.sleep(0.001)
+    child.send_signal(signal_number)
+    rows, errors = child.communicate(timeout=600)
+    stopped = child.returncode == -signal.SIGKILL if signal_number == signal.SIGKILL else "canceled" in errors
+    if child.returncode and not stopped:
+        fail("%s, signal %d at %d bytes: status %d: %s" % (name, signal_number, at, child.returncode, errors))
+    if os.listdir(scratch):
+        fail("%s, signal %d at %d bytes left %s" % (name, signal_number, at, os.listdir(scratch)))
+    return None if stopped else rows
+
+
+def check_stages(db, scratch):
+    """Ctrl-C and kill -9 at stages of a query; too little space for temporary files at stages."""
+    stopped = 0
+    for name, query in STAGED.items():
+        right, moved = run_to_end(db, query, scratch)
+        for stage in range(1, STAGES + 1):
+            for number in (signal.SIGINT, signal.SIGKILL):
+                rows = stop_at(db, name, scratch, moved * stage // (STAGES + 1), number)
+                if rows not in (None, right):
+                    fail("%s, signal %d at stage %d: other rows" % (name, number, stage))
+                stopped += rows is None
+            limit = max(moved * stage // (STAGES + 1), 1 << 16)
+            done = run(db, query, *SMALL, "--scratch", scratch, "--scratch-limit", str(limit))
+            if done.returncode and not ("space" in done.stderr or "full" in done.stderr):
+                fail("%s in %d bytes of space: status %d: %s" % (name, limit, done.returncode, done.stderr))
+            if not done.returncode and done.stdout != right:
+                fail("%s in %d bytes of space: other rows" % (name, limit))
+    if stopped < len(STAGED):
+        fail("only %d queries were stopped" % stopped)
+    if must(db, "select count(*) from large", "--memory", "64M").split("\n")[1] != str(4 * ROWS):
+        fail("rows of the table were lost")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.realpath(folder)
@@ -170,6 +248,7 @@ def main():
         check_large_result(db, scratch)
         check_full_file_system(db, folder)
         check_stopped(db, scratch)
+        check_stages(db, scratch)
         done = run(db, "select 1", "--scratch", folder + "/nowhere")
         if done.returncode != 1 or "not a directory" not in done.stderr:
             fail("a scratch directory that is not there: status %d: %s" % (done.returncode, done.stderr))
