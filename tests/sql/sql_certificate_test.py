@@ -53,6 +53,7 @@ def explain(fathom, db, query, options, *arguments):
 def check_task(task, budget, strict, exact):
     actual, where = task["actual"], "task %d, %s" % (task["task"], task["source"])
     for what in ("bytes", "memory") + ("spill",) * strict:
+        promise(task[what] is not None, "%s: no bound for %s" % (where, what))
         promise(actual[what] <= task[what], "%s: %s %d, promised %d" % (
             where, what, actual[what], task[what]))
     promise(task["memory"] <= budget, "%s: may take more than the budget" % where)
