@@ -9,7 +9,7 @@
  */
 #include "flat_rows.h"
 
-#include "cgroup.h"
+#include "common/cgroup.h"
 #include "cli.h"
 #include "kv_load_internal.h"
 #include "common/scratch.h"

@@ -7,7 +7,7 @@
 #include "flat_rows.h"
 #include "common/scratch.h"
 
-#include "cgroup.h"
+#include "common/cgroup.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"

@@ -275,9 +275,23 @@ static void set_number(struct gpu_settings *s, const struct gpu_option *o, uint6
 		*(uint64_t *)((char *)s + o->field) = value;
 }
 
+/* Earlier names of options, and those of now. */
+static const char *const former[][2] = {{"cache", "memory"},
+					{"device", "flash"},
+					{"memory", "kind"},
+					{"scan-cache", "scan-memory"}};
+#define FORMER (sizeof(former) / sizeof(former[0]))
+
+static bool has_option(const struct gpu_option *options, const char *name)
+{
+	while (options->name && strcmp(options->name, name) != 0)
+		options++;
+	return options->name;
+}
+
 static int parse(const struct gpu_workload *w, struct gpu_settings *s, int argc, char **argv)
 {
-	struct fth_cli_option table[OPTIONS_MAX + 2] = {0};
+	struct fth_cli_option table[OPTIONS_MAX + 2 + FORMER] = {0};
 	struct fth_cli_usage usage = {.text = w->text, .options = table};
 	const struct gpu_option *o = w->options;
 	char synopsis[64], **args;
@@ -293,6 +307,9 @@ static int parse(const struct gpu_workload *w, struct gpu_settings *s, int argc,
 	}
 	table[n] = (struct fth_cli_option){
 		"smallest", FTH_CLI_FLAG, &s->smallest, 0, 0, "a second's worth, for tests"};
+	for (unsigned i = 0; i < FORMER; i++)
+		if (has_option(o, former[i][1]) && !has_option(o, former[i][0]))
+			table[++n] = (struct fth_cli_option)FTH_CLI_WAS(former[i][0], former[i][1]);
 	rc = fth_cli_parse(&usage, argc, argv, &args);
 	for (; s->smallest && o->name; o++)
 		if (o->smallest)

@@ -4,7 +4,7 @@
  * updates through mmap, each in a child that may use the same memory and no more.
  */
 #include "app_options.h"
-#include "cgroup.h"
+#include "common/cgroup.h"
 #include "cli.h"
 #include "json.h"
 #include "common/median.h"

@@ -43,6 +43,10 @@ expect 2 bench gpufile --size 3M
 [[ $err == *"--size 3145728: expected a power of two"* ]] || fail "gpufile: $err"
 expect 2 bench gpufile --threads 300
 [[ $err == *"--threads: expected a multiple of 256"* ]] || fail "gpufile: $err"
+expect 2 bench gputaxi --cache 1M
+[[ $err == *"--cache is --memory now"* ]] || fail "an earlier name of an option: $err"
+expect 2 bench gpupm --memory shm
+[[ $err == *"--memory is --kind now"* ]] || fail "an earlier name of another option: $err"
 
 if ! "$fathom" gpu ls >/dev/null 2>&1; then
   expect 77 gpu ls

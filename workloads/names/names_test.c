@@ -5,7 +5,7 @@
  * than 10,000 losses of each.
  */
 #include "workloads/names/names.h"
-#include "fth_test.h"
+#include "flat/test/flat_main_fixture.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/dev/crash.h"
@@ -247,13 +247,6 @@ int main(void)
 		cmocka_unit_test(too_many_names_are_refused),
 		cmocka_unit_test(names_are_a_prefix_after_a_power_loss),
 	};
-	struct fth_flat *flat;
-	int rc = fth_flat_open("mem:1M", BUDGET, NULL, &flat);
 
-	if (rc == -ENOTSUP) {
-		printf("skipped: %s\n", fth_error_text(rc));
-		return 77;
-	}
-	fth_flat_discard(flat);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return FLAT_RUN(tests);
 }

@@ -6,7 +6,7 @@
  * synced, no record that was persisted as a whole is torn, and nothing is there that was never
  * stored. FTH_LONG_TESTS runs 12,000 losses of each kind.
  */
-#include "fth_test.h"
+#include "flat/test/flat_main_fixture.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/dev/crash.h"
@@ -257,13 +257,6 @@ int main(void)
 		cmocka_unit_test(with_the_log_in_the_window),
 		cmocka_unit_test(without_a_log),
 	};
-	struct fth_flat *flat;
-	int rc = fth_flat_open("mem:1M", BUDGET, NULL, &flat);
 
-	if (rc == -ENOTSUP) {
-		printf("skipped: %s\n", fth_error_text(rc));
-		return 77;
-	}
-	fth_flat_discard(flat);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return FLAT_RUN(tests);
 }

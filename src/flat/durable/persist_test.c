@@ -3,7 +3,7 @@
  * Persistent ranges: guarantees, errors, the log, many threads. persist_crash_test.c has the power
  * losses.
  */
-#include "fth_test.h"
+#include "flat/test/flat_main_fixture.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/dev/crash.h"
@@ -565,13 +565,6 @@ int main(void)
 		cmocka_unit_test(threads_share_writes),
 		cmocka_unit_test(a_failing_device_breaks_no_promise),
 	};
-	struct fth_flat *flat;
-	int rc = fth_flat_open("mem:1M", BUDGET, NULL, &flat);
 
-	if (rc == -ENOTSUP) {
-		printf("skipped: %s\n", fth_error_text(rc));
-		return 77;
-	}
-	fth_flat_discard(flat);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return FLAT_RUN(tests);
 }

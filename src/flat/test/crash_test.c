@@ -4,7 +4,7 @@
  * its power at a random operation. Whatever is found afterwards is at least as new as the last sync
  * that succeeded, and nothing that was never stored. FTH_LONG_TESTS runs more than 10,000 losses.
  */
-#include "fth_test.h"
+#include "flat/test/flat_main_fixture.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/dev/crash.h"
@@ -126,13 +126,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_synced_is_lost),
 	};
-	struct fth_flat *flat;
-	int rc = fth_flat_open("mem:1M", BUDGET, NULL, &flat);
 
-	if (rc == -ENOTSUP) {
-		printf("skipped: %s\n", fth_error_text(rc));
-		return 77;
-	}
-	fth_flat_discard(flat);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return FLAT_RUN(tests);
 }

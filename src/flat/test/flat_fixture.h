@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests of regions share: opening one, its signals, and a main() that skips without
- * userfaultfd.
+ * What tests of regions share: opening one, and its signals.
  */
 #ifndef FATHOM_SRC_FLAT_TEST_FLAT_FIXTURE_H
 #define FATHOM_SRC_FLAT_TEST_FLAT_FIXTURE_H
 
-#include "fth_test.h"
+#include "flat/test/flat_main_fixture.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -64,21 +63,5 @@ static inline void check_memory(const struct fth_flat *flat, uint64_t budget)
 			    fth_flat_stat(flat, FTH_FLAT_STAT_PAGES_CACHED) <=
 		    budget / PAGE);
 }
-
-static inline bool flat_is_supported(void)
-{
-	struct fth_flat *flat;
-	int rc = fth_flat_open("mem:2M", BUDGET, NULL, &flat);
-
-	if (rc == -ENOTSUP) {
-		printf("skipped: %s\n", fth_error_text(rc));
-		return false;
-	}
-	fth_flat_discard(flat);
-	return true;
-}
-
-/* The result of main(). */
-#define FLAT_RUN(tests) (flat_is_supported() ? cmocka_run_group_tests(tests, NULL, NULL) : 77)
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions and fork(): a child has none of its parent's, may open its own, and disturbs nobody. */
 #include "flat/flat_internal.h"
-#include "fth_test.h"
+#include "flat/test/flat_main_fixture.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/flat.h"
@@ -439,18 +439,10 @@ int main(void)
 		cmocka_unit_test(calls_on_the_parents_region_are_refused),
 		cmocka_unit_test(descendants_with_many_regions),
 	};
-	struct fth_flat *flat;
-	int rc;
 
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: the locks of AddressSanitizer are not free in a child of fork()\n");
 	return 77;
 #endif
-	rc = fth_flat_open("mem:2M", BUDGET, NULL, &flat);
-	if (rc == -ENOTSUP) {
-		printf("skipped: %s\n", fth_error_text(rc));
-		return 77;
-	}
-	fth_flat_discard(flat);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return FLAT_RUN(tests);
 }

@@ -39,6 +39,14 @@ static inline struct fth_kv_options small_options(void)
 	return o;
 }
 
+static inline struct fth_kv_options write_through(void)
+{
+	struct fth_kv_options o = small_options();
+
+	o.persistence = FTH_KV_WRITE_THROUGH;
+	return o;
+}
+
 static inline struct fth_dev *open_dev(const char *uri)
 {
 	struct fth_dev *dev;
@@ -80,6 +88,21 @@ static inline void lose_power_and_close(struct box *box, struct fth_dev *crash, 
 	fth_kv_worker_close(box->worker);
 	(void)fth_kv_close(box->kv);
 	assert_ok(fth_dev_crash_restart(crash));
+}
+
+/* The power goes; the cache is opened again on what is left. */
+static inline void lose_power(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
+			      uint64_t seed)
+{
+	lose_power_and_close(box, dev, seed);
+	box_open(box, o, dev);
+}
+
+static inline int flush_all(struct box *box, uint32_t when)
+{
+	struct fth_kv_op op = {.verb = FTH_KV_FLUSH_ALL, .expires = when};
+
+	return fth_kv_do(box->worker, &op, KV_SECONDS(20));
 }
 
 static inline struct fth_kv_recovery recovery_of(const struct box *box)

@@ -9,43 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct fth_kv_options durable(void)
-{
-	struct fth_kv_options o = small_options();
-
-	o.persistence = FTH_KV_WRITE_THROUGH;
-	return o;
-}
-
-/* The power goes; the cache is opened again on what is left. */
-static void lose_power(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
-		       uint64_t seed)
-{
-	lose_power_and_close(box, dev, seed);
-	box_open(box, o, dev);
-}
-
-static int flush_all(struct box *box, uint32_t when)
-{
-	struct fth_kv_op op = {.verb = FTH_KV_FLUSH_ALL, .expires = when};
-
-	return fth_kv_do(box->worker, &op, KV_SECONDS(20));
-}
-
-enum { HEADER, BODY, PLACES };
-enum { NEWEST = 1, OLDER = 2 };
-
-static void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
-{
-	struct kv_super super;
-	uint64_t at;
-
-	assert_int_equal(find_super(dev, &super, &at), 2);
-	for (unsigned older = 0; older < 2; older++)
-		if (areas & 1u << older)
-			flip(dev, index_area(&super, older) + (place == HEADER ? 48 : 4096 + 700));
-}
-
 /* ---- checkpoints ---- */
 
 struct changes {
@@ -92,7 +55,7 @@ static void *checkpoint_on(void *context)
 /* Two threads write checkpoints while others change items in an index that is nearly full. */
 static void checkpoints_and_changes_at_once(void **state)
 {
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct changes *c = calloc(4, sizeof(*c));
 	pthread_t thread[4];
 
@@ -188,7 +151,7 @@ static void end_box(struct box *box, struct fth_dev *dev, bool crash)
 static void check_spoilt_index(unsigned areas, unsigned place, bool crash)
 {
 	struct fth_dev *dev = open_dev("crash(mem:16M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct fth_rng rng = {areas * 10 + place * 2 + crash};
 	uint32_t latest[200] = {0};
 	struct box box;
@@ -230,7 +193,7 @@ static void a_damaged_checkpoint_costs_no_item(void **state)
 /* The newer one is lost: what the older one says is out of date, that it was closed too. */
 static void one_superblock_is_enough(void **state)
 {
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 
 	(void)state;
 	for (unsigned kind = 0; kind < 8; kind++) {
@@ -269,7 +232,7 @@ static void one_superblock_is_enough(void **state)
 static void a_ring_is_replayed_without_an_index(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:8M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	uint32_t latest[200] = {0}, now = (uint32_t)time(NULL);
 	struct fth_rng rng = {77};
 	struct box box;
@@ -309,7 +272,7 @@ static void a_ring_is_replayed_without_an_index(void **state)
 static void check_two_crashes(uint64_t seed)
 {
 	struct fth_dev *dev = open_dev("crash(mem:8M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct box box;
 
 	o.items = 1000;

@@ -15,43 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct fth_kv_options durable(void)
-{
-	struct fth_kv_options o = small_options();
-
-	o.persistence = FTH_KV_WRITE_THROUGH;
-	return o;
-}
-
-/* The power goes; the cache is opened again on what is left. */
-static void lose_power(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
-		       uint64_t seed)
-{
-	lose_power_and_close(box, dev, seed);
-	box_open(box, o, dev);
-}
-
-enum { HEADER, BODY, PLACES };
-enum { NEWEST = 1, OLDER = 2 };
-
-static void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
-{
-	struct kv_super super;
-	uint64_t at;
-
-	assert_int_equal(find_super(dev, &super, &at), 2);
-	for (unsigned older = 0; older < 2; older++)
-		if (areas & 1u << older)
-			flip(dev, index_area(&super, older) + (place == HEADER ? 48 : 4096 + 700));
-}
-
 /* ---- options ---- */
 
 /* Any limit of the index: as many items come back. */
 static void an_index_of_any_size_comes_back(void **state)
 {
 	static const uint64_t items[] = {1, 8, 60, 100, 700, 744, 5000};
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct fth_dev *dev = open_dev("mem:16M");
 	struct box box;
 
@@ -80,7 +50,7 @@ static void an_index_of_any_size_comes_back(void **state)
 
 static void another_layout_is_refused_by_its_version(void **state)
 {
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct fth_dev *dev = open_dev("mem:16M");
 	struct kv_super super = {.magic = "FTHKVC0"};
 	struct box box;
@@ -98,7 +68,7 @@ static void another_layout_is_refused_by_its_version(void **state)
 
 static void values_must_fit_the_chunks_that_are_there(void **state)
 {
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct fth_dev *dev = open_dev("mem:16M");
 	struct box box;
 
@@ -115,7 +85,7 @@ static void values_must_fit_the_chunks_that_are_there(void **state)
 static void a_crash_leaves_most_of_a_short_ring(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:7M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct box box;
 
 	(void)state;
@@ -138,7 +108,7 @@ static void a_crash_leaves_most_of_a_short_ring(void **state)
 static void crashes_do_not_add_up(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:8M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	unsigned first = 0, left = 0, items = 0;
 	struct box box;
 
@@ -166,7 +136,7 @@ static void crashes_do_not_add_up(void **state)
 static void a_file_has_one_cache_at_a_time(void **state)
 {
 	char path[] = "/tmp/fathom-kv-XXXXXX", uri[128];
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct box box, other;
 
 	(void)state;
@@ -192,7 +162,7 @@ static void a_file_has_one_cache_at_a_time(void **state)
 static void a_log_that_went_round_is_replayed(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:8M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	uint32_t version = 0, latest[200];
 	struct box box;
 
@@ -240,7 +210,7 @@ static uint64_t log_at(struct fth_dev *dev)
 static void check_damage(unsigned chunk, uint64_t at)
 {
 	struct fth_dev *dev = open_dev("crash(mem:16M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	uint32_t latest[200] = {0}, version = 0;
 	unsigned found = 0;
 	struct box box;
@@ -313,7 +283,7 @@ static struct fth_dev *image_of_a_crash(const struct fth_kv_options *o, uint32_t
 static void check_unreadable(uint64_t from, uint64_t to, bool index, unsigned least)
 {
 	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	uint32_t latest[200];
 	struct fth_dev *dev = image_of_a_crash(&o, latest);
 	unsigned found = 0;
@@ -345,7 +315,7 @@ static void check_unreadable(uint64_t from, uint64_t to, bool index, unsigned le
 /* What cannot be read is missing, and what it may have changed is, too; the cache opens. */
 static void an_unreadable_log_is_a_loss(void **state)
 {
-	const uint64_t chunk = durable().chunk;
+	const uint64_t chunk = write_through().chunk;
 
 	(void)state;
 	for (unsigned index = 0; index < 2; index++) {
@@ -364,7 +334,7 @@ static void an_unreadable_log_is_a_loss(void **state)
 static void a_full_disk_loses_nothing(void **state)
 {
 	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	uint32_t latest[200];
 	struct fth_dev *dev = image_of_a_crash(&o, latest);
 	struct box box;
@@ -390,7 +360,7 @@ static void a_full_disk_loses_nothing(void **state)
 static void a_spoilt_item_is_a_miss(void **state)
 {
 	struct fth_dev *dev = open_dev("mem:16M");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	unsigned missing = 0;
 	struct box box;
 

@@ -10,29 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct fth_kv_options durable(void)
-{
-	struct fth_kv_options o = small_options();
-
-	o.persistence = FTH_KV_WRITE_THROUGH;
-	return o;
-}
-
-/* The power goes; the cache is opened again on what is left. */
-static void lose_power(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
-		       uint64_t seed)
-{
-	lose_power_and_close(box, dev, seed);
-	box_open(box, o, dev);
-}
-
-static int flush_all(struct box *box, uint32_t when)
-{
-	struct fth_kv_op op = {.verb = FTH_KV_FLUSH_ALL, .expires = when};
-
-	return fth_kv_do(box->worker, &op, KV_SECONDS(20));
-}
-
 /* ---- time ---- */
 
 static int set_until(struct box *box, unsigned i, uint32_t expires)
@@ -57,7 +34,7 @@ static void reopen(struct box *box, const struct fth_kv_options *o, struct fth_d
 
 static void flush_all_and_expiry_survive(void **state)
 {
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 
 	(void)state;
 	for (unsigned crash = 0; crash < 2; crash++) {
@@ -94,7 +71,7 @@ static void flush_all_and_expiry_survive(void **state)
 /* A flush_all whose time has come stays in force when another one is set. */
 static void a_later_flush_all_takes_no_earlier_one_back(void **state)
 {
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct fth_dev *dev = open_dev("crash(mem:16M)");
 	uint32_t now = (uint32_t)time(NULL);
 	struct box box;
@@ -123,7 +100,7 @@ static void a_later_flush_all_takes_no_earlier_one_back(void **state)
 /* Numbers that were given for changes that a crash took back are not given again. */
 static void cas_numbers_are_not_given_twice(void **state)
 {
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct fth_dev *dev = open_dev("crash(mem:16M)");
 	struct fth_kv_op op = {.verb = FTH_KV_SET, .value = "1", .value_length = 1};
 	uint64_t cas;
@@ -155,7 +132,7 @@ struct change {
 static void check_window(uint64_t seed)
 {
 	struct fth_dev *dev = open_dev("crash(mem:32M)");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	struct change *changes = calloc(20 * 4000, sizeof(*changes));
 	unsigned counts[20] = {0};
 	struct fth_rng rng = {seed};
@@ -207,7 +184,7 @@ static void write_back_loses_a_window_at_most(void **state)
 static void write_back_waits_for_a_slow_device(void **state)
 {
 	struct fth_dev *dev = open_dev("delay(mem:32M)?flush_us=200000");
-	struct fth_kv_options o = durable();
+	struct fth_kv_options o = write_through();
 	uint64_t begin, commits;
 	struct box box;
 

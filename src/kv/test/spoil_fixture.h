@@ -50,4 +50,18 @@ static inline uint64_t index_area(const struct kv_super *super, unsigned older)
 	return super->index_at + (super->index_which ^ older) * super->index_bytes;
 }
 
+enum { HEADER, BODY, PLACES };
+enum { NEWEST = 1, OLDER = 2 };
+
+static inline void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
+{
+	struct kv_super super;
+	uint64_t at;
+
+	assert_int_equal(find_super(dev, &super, &at), 2);
+	for (unsigned older = 0; older < 2; older++)
+		if (areas & 1u << older)
+			flip(dev, index_area(&super, older) + (place == HEADER ? 48 : 4096 + 700));
+}
+
 #endif

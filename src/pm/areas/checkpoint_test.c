@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Checkpoints: versions, groups, incremental saves, and what is refused. */
-#include "pm/pm_internal.h"
-#include "fth_test.h"
+#include "pm/areas/memory_fixture.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/detail/pm/checkpoint.h"
@@ -12,38 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES  (512u << 10)
 #define FIRST  20000u
 #define SECOND 4097u
 
-static uint8_t *memory;
 static uint8_t first[FIRST], second[SECOND], other[FIRST];
 static const struct fth_pm_checkpoint_shape shape = {.groups = 3, .buffers = 2, .bytes = 36000};
-
-static struct fth_pm *map_again(void)
-{
-	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
-	struct fth_pm *pm;
-
-	options.flags = FTH_PM_CREATE;
-	assert_ok(pm_map_memory(memory, BYTES, &options, &pm));
-	return pm;
-}
-
-static int setup(void **unused)
-{
-	(void)unused;
-	memory = aligned_alloc(4096, BYTES);
-	memset(memory, 0, BYTES);
-	return 0;
-}
-
-static int teardown(void **unused)
-{
-	(void)unused;
-	free(memory);
-	return 0;
-}
 
 static void fill(uint8_t *to, uint64_t bytes, uint64_t seed)
 {
@@ -204,9 +176,9 @@ static void others_are_refused(void **unused)
 	fth_pm_checkpoint_close(cp);
 	assert_int_equal(fth_pm_checkpoint_open(pm, 0, &cp), -ENOENT);
 	assert_int_equal(fth_pm_checkpoint_open(pm, 17, &cp), -EINVAL);
-	assert_int_equal(fth_pm_checkpoint_open(pm, BYTES, &cp), -ERANGE);
+	assert_int_equal(fth_pm_checkpoint_open(pm, MEMORY_BYTES, &cp), -ERANGE);
 	assert_int_equal(fth_pm_checkpoint_create(pm, 17, &shape, &cp), -EINVAL);
-	assert_int_equal(fth_pm_checkpoint_create(pm, BYTES, &shape, &cp), -ERANGE);
+	assert_int_equal(fth_pm_checkpoint_create(pm, MEMORY_BYTES, &shape, &cp), -ERANGE);
 	assert_int_equal(fth_pm_checkpoint_create(pm, 0, &(struct fth_pm_checkpoint_shape){0}, &cp),
 			 -EINVAL);
 	fth_pm_unmap(pm);

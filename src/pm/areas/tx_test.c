@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Transactions: commit, abort, roll back at open, logs of several threads, and what is refused. */
-#include "pm/pm_internal.h"
-#include "fth_test.h"
+#include "pm/areas/memory_fixture.h"
 
 #include "fathom/detail/pm/tx.h"
 #include "fathom/pm/tx.h"
@@ -13,38 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES	(256u << 10)
 #define LOGS	4u
 #define LOG	4096u
 #define AREA	0u
 #define DATA_AT (64u << 10)
-
-static uint8_t *memory;
-
-static struct fth_pm *map_again(void)
-{
-	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
-	struct fth_pm *pm;
-
-	options.flags = FTH_PM_CREATE;
-	assert_ok(pm_map_memory(memory, BYTES, &options, &pm));
-	return pm;
-}
-
-static int setup(void **unused)
-{
-	(void)unused;
-	memory = aligned_alloc(4096, BYTES);
-	memset(memory, 0, BYTES);
-	return 0;
-}
-
-static int teardown(void **unused)
-{
-	(void)unused;
-	free(memory);
-	return 0;
-}
 
 static uint64_t *data_of(struct fth_pm *pm)
 {
@@ -188,9 +159,9 @@ static void misuse_is_refused(void **unused)
 
 	(void)unused;
 	assert_int_equal(fth_pm_tx_open(pm, 64, &tx), -EBADMSG); /* a log */
-	assert_int_equal(fth_pm_tx_open(pm, BYTES / 2, &tx), -ENOENT);
+	assert_int_equal(fth_pm_tx_open(pm, MEMORY_BYTES / 2, &tx), -ENOENT);
 	assert_int_equal(fth_pm_tx_open(pm, 1, &tx), -EINVAL);
-	assert_int_equal(fth_pm_tx_open(pm, BYTES, &tx), -ERANGE);
+	assert_int_equal(fth_pm_tx_open(pm, MEMORY_BYTES, &tx), -ERANGE);
 	assert_int_equal(fth_pm_tx_create(pm, 0, 0, LOG, &tx), -EINVAL);
 	assert_int_equal(fth_pm_tx_create(pm, 0, 1, 64, &tx), -EINVAL);
 	assert_int_equal(fth_pm_tx_create(pm, 8, 1, LOG, &tx), -EINVAL);
@@ -339,7 +310,7 @@ static void logs_are_independent(void **unused)
 
 	(void)unused;
 	options.flags = FTH_PM_CREATE;
-	assert_ok(fth_pm_map("mem:1M", BYTES, &options, &pm)); /* drained */
+	assert_ok(fth_pm_map("mem:1M", MEMORY_BYTES, &options, &pm)); /* drained */
 	assert_ok(fth_pm_tx_create(pm, AREA, LOGS, LOG, &tx));
 	for (uint32_t i = 0; i < LOGS; i++) {
 		workers[i] = (struct worker){.tx = tx, .data = data_of(pm), .log = i};

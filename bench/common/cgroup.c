@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "cgroup.h"
+#include "common/cgroup.h"
 
 #include "fathom/base/error.h"
 

@@ -14,8 +14,8 @@
  * The memory controller of either version of cgroups does; it needs the right to make a group,
  * which as a rule means root.
  */
-#ifndef FTH_TOOLS_CGROUP_H
-#define FTH_TOOLS_CGROUP_H
+#ifndef FTH_BENCH_CGROUP_H
+#define FTH_BENCH_CGROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
