@@ -5,9 +5,8 @@
  *
  * Invariants, beside those of the control block (fathom/detail/pm/view.h):
  *
- *	1. At most one thread is in a round (`busy`, under `lock`): it alone uses the channel, the
- *	   slots and the fields that begin with round_. The lock is not held while it waits for
- *	   the device.
+ *	1. At most one thread is in a round, the one that has set `busy`: it alone uses the
+ *	   channel, the slots and the fields that begin with round_.
  *	2. A persisting thread that finds nobody in a round makes one itself; so one thread alone
  *	   pays no wake-up. Those that come meanwhile wait, and one of them makes the next round
  *	   for all.
@@ -28,11 +27,15 @@
 #include "fathom/base/error.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SLOT_PAGES 32u
 #define SLOT_BYTES (SLOT_PAGES * FTH_PM_PAGE)
@@ -40,12 +43,11 @@
 #define COARSE	   (1u << FTH_PM_COARSE_SHIFT)
 
 struct pm_write_back {
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* a round has ended, or stop was set */
-	bool busy;
-	unsigned inside;   /* threads that wait, with the one in a round */
-	unsigned expected; /* of them, when the last round ended */
-	uint64_t round_ns; /* that the last round took */
+	/* Atomic. */
+	uint32_t busy;	   /* 1: a thread is in a round */
+	uint32_t ended;	   /* rounds; a futex on which threads sleep */
+	uint32_t inside;   /* threads that wait, with the one in a round */
+	uint32_t arrivals; /* of such threads, since the memory was mapped */
 	struct fth_dev_chan *chan;
 	uint8_t *buffer; /* SLOTS slots */
 	struct fth_dev_req reqs[SLOTS];
@@ -57,6 +59,11 @@ struct pm_write_back {
 	uint64_t round_deadline;
 	uint64_t round_first, round_count; /* pages that wait to be written, behind each other */
 	uint64_t round_pages, round_writes;
+	/* Of the last round. */
+	uint32_t round_arrivals; /* when it began */
+	uint32_t round_inside;	 /* when it ended */
+	uint64_t round_ns;	 /* that it took */
+	pthread_mutex_t lock;	 /* guards the start of the server */
 	bool serving, stop;
 	pthread_t server;
 };
@@ -259,20 +266,18 @@ static void full_barrier(void)
 
 #define LINGER_NS 200000u /* at most */
 
-/* With the lock held and busy set; releases the lock meanwhile. */
+/* The threads that waited in the last round, or already for this one, arrive once each. */
 static void linger(struct pm_write_back *w)
 {
 	uint64_t patience = w->round_ns / 2 < LINGER_NS ? w->round_ns / 2 : LINGER_NS;
 	uint64_t deadline = fth_deadline_ns(patience);
 
-	while (w->inside < w->expected && fth_now_ns() < deadline) {
-		pthread_mutex_unlock(&w->lock);
+	while (fth_load_relaxed_dev32(&w->arrivals) - w->round_arrivals < w->round_inside &&
+	       fth_now_ns() < deadline)
 		sched_yield();
-		pthread_mutex_lock(&w->lock);
-	}
 }
 
-/* Called with the lock held and busy set; releases the lock meanwhile. */
+/* With busy set. */
 static void make_round(struct fth_pm *pm)
 {
 	struct fth_pm_control *control = pm->view.control;
@@ -282,25 +287,46 @@ static void make_round(struct fth_pm *pm)
 
 	linger(w);
 	start = fth_now_ns();
-
+	w->round_arrivals = fth_load_relaxed_dev32(&w->arrivals);
 	fth_store_release_sys64(&control->begun, begun);
 	/* invariant 3 of the control block: no mark is looked at before begun is stored */
 	full_barrier();
-	pthread_mutex_unlock(&w->lock);
 	rc = write_round(pm);
 	fth_stats_add(pm->stats, FTH_PM_STAT_ROUNDS, 1);
 	fth_stats_add(pm->stats, FTH_PM_STAT_PAGES, w->round_pages);
 	fth_stats_add(pm->stats, FTH_PM_STAT_WRITES, w->round_writes);
-	pthread_mutex_lock(&w->lock);
 	w->round_ns = fth_now_ns() - start;
-	w->expected = w->inside;
+	w->round_inside = fth_load_relaxed_dev32(&w->inside);
 	/* release: a thread that sees done also sees the effects of the round. */
 	if (rc < 0)
 		fth_store_release_sys64(&control->error, (uint64_t)-rc);
 	else
 		fth_store_release_sys64(&control->done, begun);
-	w->busy = false;
-	pthread_cond_broadcast(&w->changed);
+}
+
+/* After make_round(). */
+static void leave_round(struct pm_write_back *w)
+{
+	/* release: the next thread in a round sees the fields of this one. */
+	fth_store_release_dev32(&w->busy, 0);
+	/* release: a thread that sees it finds busy released, or set again. */
+	fth_add_release_dev32(&w->ended, 1);
+	/* A thread that is not seen inside now reads `ended` after this, and does not sleep. */
+	full_barrier();
+	if (fth_load_relaxed_dev32(&w->inside) > 1)
+		syscall(SYS_futex, &w->ended, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+/* Sleep unless more than `ended` rounds have ended. False after the deadline. */
+static bool sleep_until(struct pm_write_back *w, uint32_t ended, uint64_t deadline)
+{
+	uint64_t now = fth_now_ns(), left = deadline > now ? deadline - now : 0;
+	struct timespec wait = {.tv_sec = (time_t)(left / 1000000000u),
+				.tv_nsec = (long)(left % 1000000000u)};
+
+	if (left > 0)
+		syscall(SYS_futex, &w->ended, FUTEX_WAIT_PRIVATE, ended, &wait);
+	return left > 0;
 }
 
 static int sticky_error(const struct fth_pm *pm)
@@ -312,28 +338,27 @@ static int sticky_error(const struct fth_pm *pm)
 		     : 0;
 }
 
-static struct timespec to_timespec(uint64_t ns)
-{
-	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
-				 .tv_nsec = (long)(ns % 1000000000u)};
-}
-
-/* With the lock held. */
+/* Until a round has ended that began after `begun`. */
 static int wait_served(struct fth_pm *pm, uint64_t begun)
 {
 	struct pm_write_back *w = pm->write_back;
 	/* The round under way and the next one, each of which the timeout bounds. */
-	struct timespec until = to_timespec(fth_deadline_ns(3 * pm->view.timeout_ns));
+	uint64_t deadline = fth_deadline_ns(3 * pm->view.timeout_ns);
 
-	while (pm->view.control->done <= begun) {
+	/* acquire: the effects of the round. */
+	while (fth_load_acquire_sys64(&pm->view.control->done) <= begun) {
+		/* acquire: read before busy, so that the end of that round is not missed. */
+		uint32_t ended = fth_load_acquire_dev32(&w->ended), idle = 0;
 		int rc = sticky_error(pm);
 
 		if (rc < 0)
 			return rc;
-		if (!w->busy) {
-			w->busy = true;
-			make_round(pm);
-		} else if (pthread_cond_timedwait(&w->changed, &w->lock, &until) == ETIMEDOUT) {
+		/* acquire: the fields of the last round. */
+		if (fth_cas_acquire_dev32(&w->busy, &idle, 1)) {
+			if (fth_load_acquire_sys64(&pm->view.control->done) <= begun)
+				make_round(pm);
+			leave_round(w);
+		} else if (!sleep_until(w, ended, deadline)) {
 			/* For good: what this thread stored may become durable later. */
 			fth_store_release_sys64(&pm->view.control->error, ETIMEDOUT);
 			return fth_fail(ETIMEDOUT,
@@ -342,6 +367,20 @@ static int wait_served(struct fth_pm *pm, uint64_t begun)
 		}
 	}
 	return 0;
+}
+
+/* Until what was marked before is durable. */
+static int wait_round(struct fth_pm *pm)
+{
+	struct pm_write_back *w = pm->write_back;
+	int rc;
+
+	fth_add_relaxed_dev32(&w->inside, 1);
+	fth_add_relaxed_dev32(&w->arrivals, 1);
+	full_barrier(); /* invariant 3 of the control block: marks are set before begun is read */
+	rc = wait_served(pm, fth_load_acquire_sys64(&pm->view.control->begun));
+	fth_add_relaxed_dev32(&w->inside, (uint32_t)-1);
+	return rc;
 }
 
 int fth_pm_fence_device(const struct fth_pm_view *view)
@@ -356,13 +395,7 @@ int fth_pm_fence_device(const struct fth_pm_view *view)
 		return -(int)fth_load_acquire_sys64(&view->control->error);
 	if (!w)
 		return -EROFS;
-	/* The lock is the full barrier of the control block's invariant 3. */
-	pthread_mutex_lock(&w->lock);
-	w->inside++;
-	rc = wait_served(pm, pm->view.control->begun);
-	w->inside--;
-	pthread_mutex_unlock(&w->lock);
-	return rc;
+	return wait_round(pm);
 }
 
 /* ---- the server ---- */
@@ -372,16 +405,12 @@ int fth_pm_fence_device(const struct fth_pm_view *view)
 
 static void serve_once(struct fth_pm *pm)
 {
-	struct pm_write_back *w = pm->write_back;
-
 	/*
 	 * Invariant 4 of the control block: cleared before the round begins. acqrel: what was
 	 * marked before.
 	 */
 	fth_xchg_acqrel_sys64(&pm->view.control->wanted, 0);
-	pthread_mutex_lock(&w->lock);
-	wait_served(pm, pm->view.control->begun);
-	pthread_mutex_unlock(&w->lock);
+	wait_round(pm);
 }
 
 static void *serve(void *arg)
@@ -421,17 +450,6 @@ int fth_pm_serve(struct fth_pm *pm)
 
 /* ---- open and close ---- */
 
-static void init_lock(struct pm_write_back *w)
-{
-	pthread_condattr_t attr;
-
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->changed, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 static void free_write_back(struct fth_pm *pm)
 {
 	struct pm_write_back *w = pm->write_back;
@@ -439,7 +457,6 @@ static void free_write_back(struct fth_pm *pm)
 	fth_dev_chan_close(w->chan);
 	if (w->buffer)
 		fth_dev_buf_free(pm->dev, w->buffer, (size_t)SLOTS * SLOT_BYTES);
-	pthread_cond_destroy(&w->changed);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 	pm->write_back = NULL;
@@ -452,7 +469,7 @@ int pm_write_back_open(struct fth_pm *pm)
 
 	if (!w)
 		return -ENOMEM;
-	init_lock(w);
+	pthread_mutex_init(&w->lock, NULL);
 	pm->write_back = w;
 	for (unsigned i = 0; i < SLOTS; i++)
 		w->free[w->free_count++] = i;

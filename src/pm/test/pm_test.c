@@ -510,6 +510,49 @@ static void errors_reach_everybody(void **unused)
 	assert_int_equal(fth_pm_unmap(pm), -EIO);
 }
 
+struct asking {
+	struct fth_pm_view view;
+	bool stop;
+};
+
+/* As a GPU does, for a page each time: a round without one takes no time. */
+static void *ask_server(void *arg)
+{
+	struct asking *a = arg;
+
+	while (!__atomic_load_n(&a->stop, __ATOMIC_ACQUIRE)) {
+		fth_pm_flush_range(&a->view, a->view.base + 65536, 8);
+		fth_store_release_sys64(&a->view.control->wanted, 1);
+		while (fth_load_acquire_sys64(&a->view.control->wanted))
+			sched_yield();
+	}
+	return NULL;
+}
+
+/*
+ * The server, which makes rounds for a GPU, and a thread of the CPU wake each other. Otherwise this
+ * takes 90 seconds for each round that is missed.
+ */
+static void the_server_wakes_threads(void **unused)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct asking asking = {.stop = false};
+	struct worker worker = {.number = 0};
+	pthread_t thread;
+
+	(void)unused;
+	options.flags = FTH_PM_CREATE;
+	assert_ok(fth_pm_map("delay(mem:1M)?write_us=200", BYTES, &options, &worker.pm));
+	assert_ok(fth_pm_serve(worker.pm));
+	asking.view = fth_pm_view(worker.pm);
+	assert_int_equal(pthread_create(&thread, NULL, ask_server, &asking), 0);
+	count_up(&worker);
+	__atomic_store_n(&asking.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	assert_ok(worker.rc);
+	assert_ok(fth_pm_unmap(worker.pm));
+}
+
 /* A device that never answers ends a persist at its timeout; unmap does not hang. */
 static void silence_ends_at_the_timeout(void **unused)
 {
@@ -561,6 +604,7 @@ int main(void)
 		cmocka_unit_test(interrupted_creations_on_devices_are_removed),
 		cmocka_unit_test(threads_share_rounds),
 		cmocka_unit_test(errors_reach_everybody),
+		cmocka_unit_test(the_server_wakes_threads),
 		cmocka_unit_test(silence_ends_at_the_timeout),
 		cmocka_unit_test(large_memory_is_drained),
 	};
