@@ -140,6 +140,12 @@ int pm_map_memory(void *memory, uint64_t length, const struct fth_pm_options *op
 int pm_area_missing(const struct fth_pm_view *pm, uint64_t offset, uint64_t header_bytes,
 		    const char *what);
 
+/* A number that other areas do not have. */
+uint64_t pm_area_salt(void);
+
+/* Store the magic number of the area at `offset`, persistently. */
+int pm_area_put_magic(const struct fth_pm_view *pm, uint64_t offset, uint64_t magic);
+
 /* ---- tx.c, checkpoint.c: bytes of an area, which was checked ---- */
 
 struct fth_pm_checkpoint;

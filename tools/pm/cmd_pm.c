@@ -38,8 +38,9 @@ struct report {
 
 /* What the counts of an area are of. */
 static const char *const part_names[FTH_PM_AREA_KINDS] = {"threads", "partitions", "groups",
-							  "undo logs"};
-static const char *const item_names[FTH_PM_AREA_KINDS] = {"entries", "entries", "saved", "open"};
+							  "undo logs", "log"};
+static const char *const item_names[FTH_PM_AREA_KINDS] = {"entries", "entries", "saved", "open",
+							  "entries"};
 
 static int show_area(const struct fth_pm_area *area, void *user)
 {

@@ -6,6 +6,7 @@
 
 #include "fathom/base/error.h"
 #include "fathom/pm/log.h"
+#include "pm/areas/wal_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -111,8 +112,14 @@ static int grow_buffer(struct entry_buffer *buffer)
 	return 0;
 }
 
+/* A log, or a write-ahead log; the other one is NULL. */
+struct source {
+	struct fth_pm_log *log;
+	struct fth_pm_wal *wal;
+};
+
 /* As fth_pm_log_read(); entries have up to 1 GiB. */
-static int64_t read_entry(struct fth_pm_log *log, uint32_t part, uint64_t *cursor,
+static int64_t read_entry(const struct source *source, uint32_t part, uint64_t *cursor,
 			  struct entry_buffer *buffer)
 {
 	int64_t n = -EMSGSIZE;
@@ -120,8 +127,11 @@ static int64_t read_entry(struct fth_pm_log *log, uint32_t part, uint64_t *curso
 	while (n == -EMSGSIZE) {
 		int rc = buffer->data ? 0 : grow_buffer(buffer);
 
-		if (rc == 0)
-			n = fth_pm_log_read(log, part, cursor, buffer->data, buffer->capacity);
+		if (rc == 0 && source->wal)
+			n = fth_pm_wal_read(source->wal, cursor, buffer->data, buffer->capacity);
+		else if (rc == 0)
+			n = fth_pm_log_read(source->log, part, cursor, buffer->data,
+					    buffer->capacity);
 		if (rc == 0 && n == -EMSGSIZE)
 			rc = grow_buffer(buffer);
 		if (rc < 0)
@@ -130,18 +140,19 @@ static int64_t read_entry(struct fth_pm_log *log, uint32_t part, uint64_t *curso
 	return n;
 }
 
-static int dump_log(struct fth_pm_log *log)
+static int dump_source(const struct source *source)
 {
 	struct entry_buffer buffer = {0};
-	struct fth_pm_log_info info;
+	struct fth_pm_log_info info = {.parts = 1};
 	bool first = true;
 	int64_t n = 0;
 
-	fth_pm_log_info(log, &info);
+	if (source->log)
+		fth_pm_log_info(source->log, &info);
 	for (uint32_t part = 0; part < info.parts && n >= 0 && !fth_cli_stopped(); part++) {
 		uint64_t cursor = 0, number = 0;
 
-		while ((n = read_entry(log, part, &cursor, &buffer)) >= 0) {
+		while ((n = read_entry(source, part, &cursor, &buffer)) >= 0) {
 			print_entry(part, number++, buffer.data, (uint64_t)n, first);
 			first = false;
 		}
@@ -151,19 +162,30 @@ static int dump_log(struct fth_pm_log *log)
 	return n < 0 ? (int)n : 0;
 }
 
+static bool is_wal(struct fth_pm *pm, uint64_t offset)
+{
+	uint64_t magic = 0;
+
+	if (offset < fth_pm_size(pm) && fth_pm_size(pm) - offset >= sizeof(magic))
+		memcpy(&magic, (const uint8_t *)fth_pm_base(pm) + offset, sizeof(magic));
+	return magic == WAL_MAGIC;
+}
+
 static int dump_entries(struct fth_pm *pm, uint64_t offset)
 {
-	struct fth_pm_log *log;
-	int rc = fth_pm_log_open(pm, offset, &log);
+	struct source source = {0};
+	int rc = is_wal(pm, offset) ? fth_pm_wal_open(pm, offset, &source.wal)
+				    : fth_pm_log_open(pm, offset, &source.log);
 
 	if (rc < 0)
 		return fth_pm_complain(fth_pm_name(pm), rc);
 	if (fth_cli_json())
 		printf("{\"entries\":[");
-	rc = dump_log(log);
+	rc = dump_source(&source);
 	if (fth_cli_json())
 		printf("]}\n");
-	fth_pm_log_close(log);
+	fth_pm_log_close(source.log);
+	fth_pm_wal_close(source.wal);
 	return rc < 0 ? fth_pm_complain(fth_pm_name(pm), rc) : FTH_EXIT_OK;
 }
 

@@ -9,6 +9,9 @@
  *	conventional	partitions with a lock each, for entries of any size. For few threads, and
  *			for the CPU.
  *
+ * For threads of the CPU alone there is a third kind, with one sequence of entries for all threads:
+ * fathom/pm/wal.h. On a disk it is faster than both, since the entries of all threads share pages.
+ *
  * An insertion that has returned 0 has the guarantee of the memory (fathom/pm.h). An insertion that
  * a crash interrupted is dropped when the log is opened: entries carry a check word of 32 bits over
  * payload, place and epoch, and a torn entry matches in one case of 2^31. For the same reason a

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finding and verifying logs, checkpoints and transactions in persistent memory. */
+#include "pm/areas/wal_internal.h"
 #include "pm/pm_internal.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/rng.h"
 #include "fathom/detail/pm/checkpoint.h"
 #include "fathom/detail/pm/tx.h"
 #include "fathom/pm/area.h"
@@ -13,6 +15,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #define STEP 4096u
 
@@ -30,6 +34,24 @@ int pm_area_missing(const struct fth_pm_view *pm, uint64_t offset, uint64_t head
 			what, offset, magic);
 }
 
+uint64_t pm_area_salt(void)
+{
+	uint64_t salt = 0;
+
+	/* It need not be a secret: any number that other areas do not have. */
+	if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) != (ssize_t)sizeof(salt))
+		salt = fth_mix64(fth_now_ns() ^ (uint64_t)getpid() << 40);
+	return salt;
+}
+
+int pm_area_put_magic(const struct fth_pm_view *pm, uint64_t offset, uint64_t magic)
+{
+	uint64_t *word = (uint64_t *)(void *)(pm->base + offset);
+
+	fth_pm_put64(pm, word, magic);
+	return fth_pm_persist_range(pm, word, sizeof(*word));
+}
+
 /* Each fills the area; a negative errno is its damage, or -ENOMEM. */
 static int look_at_log(struct fth_pm *pm, struct fth_pm_area *area)
 {
@@ -45,6 +67,22 @@ static int look_at_log(struct fth_pm *pm, struct fth_pm_area *area)
 	area->parts = info.parts;
 	area->items = info.entries;
 	fth_pm_log_close(log);
+	return 0;
+}
+
+static int look_at_wal(struct fth_pm *pm, struct fth_pm_area *area)
+{
+	struct fth_pm_wal_info info;
+	struct fth_pm_wal *wal;
+	int rc = pm_wal_open_view(&pm->view, area->offset, false, &wal);
+
+	if (rc < 0)
+		return rc;
+	fth_pm_wal_info(wal, &info);
+	area->bytes = info.bytes;
+	area->parts = 1;
+	area->items = info.entries;
+	fth_pm_wal_close(wal);
 	return 0;
 }
 
@@ -87,6 +125,7 @@ static const struct {
 	{FTH_PM_LOG_MAGIC, FTH_PM_AREA_CONV, look_at_log},
 	{FTH_PM_CP_MAGIC, FTH_PM_AREA_CHECKPOINT, look_at_checkpoints},
 	{FTH_PM_TX_MAGIC, FTH_PM_AREA_TX, look_at_transactions},
+	{WAL_MAGIC, FTH_PM_AREA_WAL, look_at_wal},
 };
 
 /* Behind the area, or the next place to look at. */
@@ -129,7 +168,7 @@ int fth_pm_areas(struct fth_pm *pm, int (*found)(const struct fth_pm_area *area,
 const char *fth_pm_area_kind_name(enum fth_pm_area_kind kind)
 {
 	static const char *const names[FTH_PM_AREA_KINDS] = {"hcl log", "log", "checkpoints",
-							     "transactions"};
+							     "transactions", "wal"};
 
 	return (unsigned)kind < FTH_PM_AREA_KINDS ? names[kind] : "unknown";
 }

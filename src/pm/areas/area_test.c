@@ -10,6 +10,7 @@
 #include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
+#include "fathom/pm/wal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 #define HCL_AT	(32u << 10)
 #define CP_AT	(64u << 10)
 #define TX_AT	(128u << 10)
-#define AREAS	4u
+#define WAL_AT	(160u << 10)
+#define AREAS	5u
 
 /* The nth call from here on fails; 0: none. */
 static unsigned fail_at;
@@ -45,6 +47,7 @@ static int setup(void **unused)
 	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
 	struct fth_pm_checkpoint *cp;
 	struct fth_pm_log *log;
+	struct fth_pm_wal *wal;
 	struct fth_pm_tx *tx;
 	uint64_t word = 7;
 
@@ -64,6 +67,10 @@ static int setup(void **unused)
 	fth_pm_checkpoint_close(cp);
 	assert_ok(fth_pm_tx_create(pm, TX_AT, 5, 1024, &tx));
 	fth_pm_tx_close(tx);
+	assert_ok(fth_pm_wal_create(pm, WAL_AT, 8192, &wal));
+	assert_ok(fth_pm_wal_append(wal, &word, sizeof(word), NULL));
+	assert_ok(fth_pm_wal_append(wal, &word, sizeof(word), NULL));
+	fth_pm_wal_close(wal);
 	return 0;
 }
 
@@ -98,6 +105,7 @@ static void areas_are_found(void **unused)
 		{.kind = FTH_PM_AREA_HCL, .offset = HCL_AT, .parts = 32},
 		{.kind = FTH_PM_AREA_CHECKPOINT, .offset = CP_AT, .parts = 2, .items = 1},
 		{.kind = FTH_PM_AREA_TX, .offset = TX_AT, .parts = 5},
+		{.kind = FTH_PM_AREA_WAL, .offset = WAL_AT, .parts = 1, .items = 2},
 	};
 	struct found found = {0};
 
@@ -116,7 +124,7 @@ static void areas_are_found(void **unused)
 
 static void damaged_areas_are_told(void **unused)
 {
-	static const uint64_t at[AREAS] = {CONV_AT, HCL_AT, CP_AT, TX_AT};
+	static const uint64_t at[AREAS] = {CONV_AT, HCL_AT, CP_AT, TX_AT, WAL_AT};
 
 	(void)unused;
 	for (unsigned i = 0; i < AREAS; i++) {
@@ -153,7 +161,7 @@ static void a_lack_of_memory_is_not_damage(void **unused)
 			break;
 		assert_true(found.count < AREAS);
 	}
-	assert_true(failures >= 3); /* of both logs and of the checkpoints */
+	assert_true(failures >= 4); /* of all logs and of the checkpoints */
 }
 
 int main(void)

@@ -4,20 +4,6 @@
 #include "pm/pm_internal.h"
 
 #include "fathom/base/error.h"
-#include "fathom/base/rng.h"
-
-#include <sys/random.h>
-#include <unistd.h>
-
-static uint64_t new_salt(void)
-{
-	uint64_t salt = 0;
-
-	/* It need not be a secret: any number that other logs do not have. */
-	if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) != (ssize_t)sizeof(salt))
-		salt = fth_mix64(fth_now_ns() ^ (uint64_t)getpid() << 40);
-	return salt;
-}
 
 /* First epoch, and no first entry. */
 static int make_partitions(const struct fth_pm_log_view *view)
@@ -32,14 +18,6 @@ static int make_partitions(const struct fth_pm_log_view *view)
 		fth_pm_flush_range(&view->pm, first, sizeof(*first));
 	}
 	return fth_pm_fence(&view->pm);
-}
-
-static int put_magic(const struct fth_pm_view *pm, uint64_t offset, uint64_t magic)
-{
-	uint64_t *word = (uint64_t *)(void *)(pm->base + offset);
-
-	fth_pm_put64(pm, word, magic);
-	return fth_pm_persist_range(pm, word, sizeof(*word));
 }
 
 /* All but the magic number. */
@@ -64,12 +42,12 @@ static void blank_view(const struct fth_pm_view *pm, uint64_t offset,
 int pm_log_make(const struct fth_pm_view *pm, uint64_t offset, struct fth_pm_log_header *header)
 {
 	struct fth_pm_log_view view;
-	int rc = put_magic(pm, offset, PM_AREA_CREATING);
+	int rc = pm_area_put_magic(pm, offset, PM_AREA_CREATING);
 
 	header->magic = FTH_PM_LOG_MAGIC;
 	header->version = FTH_PM_LOG_VERSION;
 	if (header->salt == 0)
-		header->salt = new_salt();
+		header->salt = pm_area_salt();
 	header->check = pm_log_header_sum(header);
 	if (rc < 0)
 		return rc;
@@ -83,5 +61,5 @@ int pm_log_make(const struct fth_pm_view *pm, uint64_t offset, struct fth_pm_log
 	}
 	if (rc == 0)
 		rc = put_header(pm, offset, header);
-	return rc < 0 ? rc : put_magic(pm, offset, FTH_PM_LOG_MAGIC);
+	return rc < 0 ? rc : pm_area_put_magic(pm, offset, FTH_PM_LOG_MAGIC);
 }

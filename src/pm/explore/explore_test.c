@@ -14,6 +14,7 @@
 #include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
+#include "fathom/pm/wal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -379,6 +380,7 @@ static void transactions_made_again(void **unused)
 #define AREA_CONV 4096u
 #define AREA_HCL  (16u << 10)
 #define AREA_CP	  (32u << 10)
+#define AREA_WAL  (64u << 10)
 
 static const struct fth_pm_log_shape area_hcl = {
 	.blocks = 1, .threads = 1, .entry_bytes = 4, .entries = 2};
@@ -390,19 +392,24 @@ static int make_areas(void *memory,
 		      int (*hcl)(struct fth_pm *, uint64_t, const struct fth_pm_log_shape *,
 				 struct fth_pm_log **),
 		      int (*cp)(struct fth_pm *, uint64_t, const struct fth_pm_checkpoint_shape *,
-				struct fth_pm_checkpoint **))
+				struct fth_pm_checkpoint **),
+		      int (*wal)(struct fth_pm *, uint64_t, uint64_t, struct fth_pm_wal **))
 {
 	struct fth_pm *pm = map_memory(memory, BYTES, FTH_PM_CREATE);
 	struct fth_pm_checkpoint *checkpoint = NULL;
 	struct fth_pm_log *first = NULL, *second = NULL;
+	struct fth_pm_wal *third = NULL;
 	int rc = conv(pm, AREA_CONV, 2, 256, &first);
 
 	if (rc == 0)
 		rc = hcl(pm, AREA_HCL, &area_hcl, &second);
 	if (rc == 0)
 		rc = cp(pm, AREA_CP, &area_cp, &checkpoint);
+	if (rc == 0)
+		rc = wal(pm, AREA_WAL, 4096, &third);
 	fth_pm_log_close(first);
 	fth_pm_log_close(second);
+	fth_pm_wal_close(third);
 	fth_pm_checkpoint_close(checkpoint);
 	fth_pm_unmap(pm);
 	return rc;
@@ -411,13 +418,13 @@ static int make_areas(void *memory,
 static void create_areas(void *memory)
 {
 	assert_ok(make_areas(memory, fth_pm_log_create_conv, fth_pm_log_create_hcl,
-			     fth_pm_checkpoint_create));
+			     fth_pm_checkpoint_create, fth_pm_wal_create));
 }
 
 static int open_or_create_areas(void *memory)
 {
 	return make_areas(memory, fth_pm_log_open_or_create_conv, fth_pm_log_open_or_create_hcl,
-			  fth_pm_checkpoint_open_or_create);
+			  fth_pm_checkpoint_open_or_create, fth_pm_wal_open_or_create);
 }
 
 /* No crash leaves anything that open-or-create refuses. */
