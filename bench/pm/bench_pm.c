@@ -4,8 +4,9 @@
  *
  *	memory	entries appended to a log, each persistent before the next, in forced persistent
  *		memory (cache lines are written back): ours and libpmemlog
- *	disk	the same on a disk, by one thread and by several: drained memory, and write plus
- *		fdatasync into a file of its full size
+ *	disk	entries on a disk, by one thread and by several, each durable before the thread's
+ *		next: a write-ahead log in drained memory, mapped again for the comparison; and
+ *		write plus fdatasync into a file of its full size
  *	tx	transactions that change one range or three, in forced persistent memory: ours and
  *		libpmemobj
  *
@@ -21,6 +22,7 @@
 #include "fathom/hd/wait.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
+#include "fathom/pm/wal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,12 +73,13 @@ static double rate(uint64_t n, uint64_t ns)
 	return (double)n * 1e9 / (double)ns;
 }
 
-/* ---- our log, in any memory ---- */
+/* ---- our log, in memory ---- */
 
 struct writer {
-	struct fth_pm_log *log;
-	int fd;	     /* of the peer on a disk */
-	uint64_t at; /* in its file */
+	struct fth_pm_log *log; /* in memory */
+	struct fth_pm_wal *wal; /* on a disk */
+	int fd;			/* of the peer on a disk */
+	uint64_t at;		/* in its file */
 	uint32_t part, bytes;
 	uint64_t entries;
 	int rc;
@@ -94,13 +97,13 @@ static void *append_ours(void *arg)
 	return NULL;
 }
 
-static uint64_t count_wrong_ours(const struct fth_pm_log *log, const struct writer *w)
+static uint64_t count_wrong_ours(const struct writer *w)
 {
 	uint8_t found[ENTRY_MAX];
 	uint64_t cursor = 0, wrong = 0;
 
 	for (uint64_t i = 0; i < w->entries; i++)
-		if (fth_pm_log_read(log, w->part, &cursor, found, ENTRY_MAX) != w->bytes ||
+		if (fth_pm_log_read(w->log, w->part, &cursor, found, ENTRY_MAX) != w->bytes ||
 		    !entry_is(found, w->bytes, i))
 			wrong++;
 	return wrong;
@@ -126,36 +129,123 @@ static int run_writers(struct writer *writers, unsigned n, void *(*run)(void *),
 	return rc;
 }
 
-static int log_ours(struct bench *b, const char *name, uint32_t bytes, uint64_t entries,
-		    unsigned threads, double *result)
+/* Pages and blocks are there, as they are for the peers. */
+static int map_full(const char *name, uint64_t bytes, struct fth_pm **pm)
 {
-	uint64_t part = ((entries * (bytes + 8) + 128) / 4096 + 1) * 4096, ns;
 	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
-	struct writer writers[THREADS_MAX];
-	struct fth_pm_log *log = NULL;
-	struct fth_pm *pm;
 	int rc;
 
 	options.flags = FTH_PM_CREATE | FTH_PM_EXCLUSIVE;
-	rc = fth_pm_map(name, fth_pm_log_conv_bytes(threads, (uint32_t)part), &options, &pm);
+	rc = fth_pm_map(name, bytes, &options, pm);
 	if (rc < 0)
 		return rc;
-	/* Pages and blocks are there, as they are for the peers. */
-	memset(fth_pm_base(pm), 0, fth_pm_size(pm));
-	rc = fth_pm_persist(pm, fth_pm_base(pm), fth_pm_size(pm));
+	memset(fth_pm_base(*pm), 0, fth_pm_size(*pm));
+	rc = fth_pm_persist(*pm, fth_pm_base(*pm), fth_pm_size(*pm));
+	if (rc < 0)
+		fth_pm_unmap(*pm);
+	return rc;
+}
+
+static int log_ours(struct bench *b, const char *name, uint32_t bytes, double *result)
+{
+	uint64_t part = ((b->entries * (bytes + 8) + 128) / 4096 + 1) * 4096, ns = 1;
+	struct writer writer = {.bytes = bytes, .entries = b->entries};
+	struct fth_pm *pm;
+	int rc = map_full(name, fth_pm_log_conv_bytes(1, (uint32_t)part), &pm);
+
+	if (rc < 0)
+		return rc;
+	rc = fth_pm_log_create_conv(pm, 0, 1, (uint32_t)part, &writer.log);
 	if (rc == 0)
-		rc = fth_pm_log_create_conv(pm, 0, threads, (uint32_t)part, &log);
+		rc = run_writers(&writer, 1, append_ours, &ns);
+	if (rc == 0)
+		b->wrong += count_wrong_ours(&writer);
+	fth_pm_log_close(writer.log);
+	fth_pm_unmap(pm);
+	*result = rate(b->entries, ns);
+	fth_pm_remove(name);
+	return rc;
+}
+
+/* ---- our write-ahead log, on a disk ---- */
+
+/* Entry i of a thread. */
+static uint64_t entry_number(const struct writer *w, uint64_t i)
+{
+	return (uint64_t)(w->part + 1) << 32 | i << 12;
+}
+
+static void *append_wal(void *arg)
+{
+	struct writer *w = arg;
+	uint8_t entry[ENTRY_MAX];
+	uint64_t number;
+
+	for (uint64_t i = 0; i < w->entries && w->rc == 0; i++) {
+		make_entry(entry, w->bytes, entry_number(w, i));
+		w->rc = fth_pm_wal_append(w->wal, entry, w->bytes, &number);
+		if (w->rc == 0)
+			w->rc = fth_pm_wal_wait(w->wal, number);
+	}
+	return NULL;
+}
+
+/* Map the file again, and find the entries of all threads, those of each in their order. */
+static int check_wal(struct bench *b, const char *name, const struct writer *writers,
+		     unsigned threads)
+{
+	uint64_t next[THREADS_MAX] = {0}, cursor = 0, left = 0;
+	uint8_t found[ENTRY_MAX];
+	struct fth_pm_wal *wal = NULL;
+	struct fth_pm *pm;
+	int rc = fth_pm_map(name, 0, NULL, &pm);
+
+	if (rc < 0)
+		return rc;
 	for (unsigned i = 0; i < threads; i++)
-		writers[i] = (struct writer){
-			.log = log, .part = i, .bytes = bytes, .entries = entries / threads};
+		left += writers[i].entries;
+	rc = fth_pm_wal_open(pm, 0, &wal);
+	for (; rc == 0 && left > 0; left--) {
+		int64_t bytes = fth_pm_wal_read(wal, &cursor, found, ENTRY_MAX);
+		unsigned i = 0;
+
+		while (i < threads &&
+		       (bytes != writers[i].bytes ||
+			!entry_is(found, writers[i].bytes, entry_number(&writers[i], next[i]))))
+			i++;
+		if (i == threads)
+			break;
+		next[i]++;
+	}
+	b->wrong += left;
+	fth_pm_wal_close(wal);
+	fth_pm_unmap(pm);
+	return rc;
+}
+
+static int wal_ours(struct bench *b, const char *name, uint32_t bytes, unsigned threads,
+		    double *result)
+{
+	uint64_t each = b->disk_entries / threads, ns = 1;
+	uint64_t capacity = (each * threads * (bytes + FTH_PM_WAL_ENTRY) / 4096 + 1) * 4096;
+	struct writer writers[THREADS_MAX];
+	struct fth_pm_wal *wal;
+	struct fth_pm *pm;
+	int rc = map_full(name, fth_pm_wal_bytes(capacity), &pm);
+
+	if (rc < 0)
+		return rc;
+	rc = fth_pm_wal_create(pm, 0, capacity, &wal);
+	for (unsigned i = 0; i < threads; i++)
+		writers[i] =
+			(struct writer){.wal = wal, .part = i, .bytes = bytes, .entries = each};
 	if (rc == 0)
-		rc = run_writers(writers, threads, append_ours, &ns);
-	for (unsigned i = 0; i < threads && rc == 0; i++)
-		b->wrong += count_wrong_ours(log, &writers[i]);
-	fth_pm_log_close(log);
+		rc = run_writers(writers, threads, append_wal, &ns);
+	fth_pm_wal_close(wal);
 	fth_pm_unmap(pm);
 	if (rc == 0)
-		*result = rate(entries / threads * threads, ns);
+		rc = check_wal(b, name, writers, threads);
+	*result = rate(each * threads, ns);
 	fth_pm_remove(name);
 	return rc;
 }
@@ -415,7 +505,7 @@ static int memory_round(struct bench *b, unsigned size)
 
 	snprintf(path, sizeof path, "%s/fathom-bench-pm-%d", b->memory_dir, (int)getpid());
 	snprintf(name, sizeof name, "pmem:%s?force=1", path);
-	rc = log_ours(b, name, sizes[size], b->entries, 1, &ours);
+	rc = log_ours(b, name, sizes[size], &ours);
 	if (rc == 0)
 		rc = log_pmemlog(b, path, sizes[size], &peer);
 	if (rc == 0)
@@ -431,7 +521,7 @@ static int disk_round(struct bench *b, unsigned size, unsigned threads, struct f
 
 	snprintf(path, sizeof path, "%s/fathom-bench-pm-%d", b->disk_dir, (int)getpid());
 	snprintf(name, sizeof name, "file:%s?inline=on", path);
-	rc = log_ours(b, name, sizes[size], b->disk_entries, threads, &ours);
+	rc = wal_ours(b, name, sizes[size], threads, &ours);
 	if (rc == 0)
 		rc = log_write(b, path, sizes[size], threads, &peer);
 	if (rc == 0)
