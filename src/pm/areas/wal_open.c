@@ -153,12 +153,17 @@ static bool find_entry(const struct fth_pm_wal *wal, uint64_t position, uint64_t
 /* Invariant 5: an entry behind the tail shows that there was one at the tail. */
 static bool is_damaged(const struct fth_pm_wal *wal)
 {
-	uint64_t end = wal->head + wal->capacity;
+	const uint64_t *ring = (const uint64_t *)(const void *)(wal->area + WAL_DATA);
+	uint64_t end = wal->head + wal->capacity, at = wal->tail % wal->capacity / 8;
 	struct wal_entry entry;
 
-	for (uint64_t position = wal->tail + 8; position < end; position += 8)
+	for (uint64_t position = wal->tail + 8; position < end; position += 8) {
+		at = at + 1 == wal->capacity / 8 ? 0 : at + 1;
+		if (ring[at] == 0) /* no entry, and most of a log that is not full */
+			continue;
 		if (find_entry(wal, position, end, &entry) && entry.proven > wal->tail)
 			return true;
+	}
 	return false;
 }
 
