@@ -20,9 +20,17 @@ _STEP = 16 << 20  # bytes that are converted at once
 _FRAME = 64  # bytes of metadata for a line in the cache, at most
 
 
-def make_cache(memory: int, line: int = 4096) -> "_core.Cache":
-    """A cache that takes this much memory in all."""
-    return _core.Cache(max(memory * line // (line + _FRAME), 64 * line), line)
+def make_cache(memory: int, line: int = 4096, data: Optional[int] = None) -> "_core.Cache":
+    """A cache that takes this much memory in all.
+
+    Its directory is compact unless the size of the data is known and the other kind, which finds
+    hot lines faster, takes little memory: 8 bytes for each line of the data.
+    """
+    directory = None if data is None else (data // line + 1) * 8
+    compact = directory is None or directory > memory // 16
+    if not compact:
+        memory -= directory
+    return _core.Cache(max(memory * line // (line + _FRAME), 64 * line), line, compact)
 
 
 class _NoRows:
@@ -396,5 +404,5 @@ def load(path: Path, memory: Size = "64M", *, readonly: bool = True, dtype: Any 
         reopen = make, (os.path.abspath(path),)
     owned = cache is None
     if cache is None:
-        cache = make_cache(size_of(memory), line)
+        cache = make_cache(size_of(memory), line, os.stat(path).st_size)
     return Array(cache, path, *place, readonly, owned, reopen)

@@ -127,7 +127,10 @@ class Database:
         array = self._open.get(path)
         if array is None or array.readonly != readonly:
             if shape is not None and not self.readonly and not os.path.exists(path):
-                _create(path, shape, np.dtype(dtype))
+                try:
+                    _create(path, shape, np.dtype(dtype))
+                except FileExistsError:
+                    pass  # another process was faster
             array = load(path, readonly=readonly, cache=cache)
             self._open[path] = array
         wanted = None if shape is None else ((int(shape),) if np.ndim(shape) == 0 else tuple(shape))

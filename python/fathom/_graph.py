@@ -84,7 +84,7 @@ class Graph:
 
 def graph(path: Path, memory: Size = "64M") -> Graph:
     """Open a graph file, made here or by `fathom graph import`."""
-    return Graph(make_cache(size_of(memory)), path, True)
+    return Graph(make_cache(size_of(memory), 4096, os.stat(path).st_size), path, True)
 
 
 def _edges(edges: Any, weights: Any) -> Tuple[np.ndarray, np.ndarray, Optional[np.ndarray], int]:
