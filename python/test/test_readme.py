@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The samples of python/README.md run as they stand, each in an empty folder."""
+"""The Python samples of both README.md run as they stand, each in an empty folder."""
 import os
 import re
 import subprocess
@@ -7,13 +7,15 @@ import sys
 
 import pytest
 
-README = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "README.md")
-with open(README) as file:
-    SAMPLES = re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SAMPLES = []
+for folder in (os.path.dirname(HERE), HERE):
+    with open(os.path.join(folder, "README.md")) as file:
+        SAMPLES += re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
 
 
 def test_there_are_samples():
-    assert SAMPLES
+    assert len(SAMPLES) >= 4
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=range(len(SAMPLES)))
