@@ -256,11 +256,12 @@ static PyObject *rows_write(PyObject *self, PyObject *const *args, Py_ssize_t n)
 
 /* ---- rows anywhere ---- */
 
-/* Indices as the library wants them: in range, and none negative. */
+/*
+ * Indices as the library wants them: in range, and none negative. They are a copy, since another
+ * thread may change the caller's while the GIL is released.
+ */
 struct ids {
-	Py_buffer memory;
-	const uint64_t *list;
-	uint64_t *own; /* a copy, if some were negative */
+	uint64_t *list;
 	size_t n;
 };
 
@@ -271,52 +272,46 @@ static bool ids_fail(const struct rows_object *self, int64_t i)
 	return false;
 }
 
-static bool ids_normalise(const struct rows_object *self, struct ids *ids)
+static bool ids_copy(const struct rows_object *self, const int64_t *given, struct ids *ids)
 {
-	const int64_t *given = ids->memory.buf;
 	int64_t count = (int64_t)self->rows.count, least = 0, most = -1;
 
 	for (size_t k = 0; k < ids->n; k++) {
-		least = given[k] < least ? given[k] : least;
-		most = given[k] > most ? given[k] : most;
+		int64_t i = given[k];
+
+		least = i < least ? i : least;
+		most = i > most ? i : most;
+		ids->list[k] = (uint64_t)(i < 0 ? i + count : i);
 	}
 	if (most >= count)
 		return ids_fail(self, most);
-	if (least < -count)
-		return ids_fail(self, least);
-	if (least == 0)
-		return true;
-	ids->own = PyMem_Malloc(ids->n * sizeof(*ids->own));
-	if (!ids->own) {
-		PyErr_NoMemory();
-		return false;
-	}
-	for (size_t k = 0; k < ids->n; k++)
-		ids->own[k] = (uint64_t)(given[k] < 0 ? given[k] + count : given[k]);
-	ids->list = ids->own;
-	return true;
-}
-
-static void ids_release(struct ids *ids)
-{
-	PyMem_Free(ids->own);
-	PyBuffer_Release(&ids->memory);
+	return least >= -count || ids_fail(self, least);
 }
 
 static bool ids_get(const struct rows_object *self, PyObject *object, struct ids *ids)
 {
-	ids->own = NULL;
-	if (!core_buffer(object, false, UINT64_MAX, &ids->memory))
+	Py_buffer memory;
+	bool good = false;
+
+	if (!core_buffer(object, false, UINT64_MAX, &memory))
 		return false;
-	ids->n = (size_t)ids->memory.len / sizeof(int64_t);
-	ids->list = ids->memory.buf;
-	if (ids->memory.itemsize != sizeof(int64_t) || (uintptr_t)ids->memory.buf % 8) {
+	ids->n = (size_t)memory.len / sizeof(int64_t);
+	ids->list = PyMem_Malloc(ids->n * sizeof(*ids->list) + 1);
+	if (!ids->list)
+		PyErr_NoMemory();
+	else if (memory.itemsize != sizeof(int64_t) || (uintptr_t)memory.buf % 8)
 		PyErr_Format(PyExc_ValueError, "row numbers must be int64");
-	} else if (ids_normalise(self, ids)) {
-		return true;
-	}
-	ids_release(ids);
-	return false;
+	else
+		good = ids_copy(self, memory.buf, ids);
+	PyBuffer_Release(&memory);
+	if (!good)
+		PyMem_Free(ids->list);
+	return good;
+}
+
+static void ids_release(struct ids *ids)
+{
+	PyMem_Free(ids->list);
 }
 
 enum many_kind { GATHER, SCATTER };

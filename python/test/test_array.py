@@ -352,3 +352,35 @@ def test_an_array_in_use_is_not_closed(matrix):
     for t in threads:
         t.join()
     a.close()
+
+
+def test_row_numbers_that_change_during_a_call_do_no_harm(matrix):
+    path, values = matrix
+    a = fathom.load(path, memory="256K")
+    ids, stop = np.arange(5000), threading.Event()
+
+    def change():
+        while not stop.is_set():
+            ids[:] = 1 << 60
+            ids[:] = np.arange(5000)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(100):
+            try:
+                a._rows.gather(ids, np.empty((5000, 25), np.int32))
+            except IndexError:
+                pass
+    finally:
+        stop.set()
+        thread.join()
+    assert np.array_equal(a[:], values)
+
+
+def test_dask_reads_arrays(matrix):
+    dask = pytest.importorskip("dask.array")
+    path, values = matrix
+    lazy = dask.from_array(fathom.load(path, memory="1M"), chunks=(1000, 25))
+    assert np.array_equal(lazy.sum(axis=0).compute(), values.sum(axis=0))
+    assert np.array_equal(lazy[::7, 3].compute(), values[::7, 3])
