@@ -21,10 +21,9 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the medium is little-endian");
 
-#define FTH_GRAPH_SECTION      65536u
-#define FTH_GRAPH_MAGIC	       "FTHGRAPH"
-#define FTH_GRAPH_VERSION      1u
-#define FTH_GRAPH_HEADER_BYTES 4096u
+#define FTH_GRAPH_SECTION 65536u
+#define FTH_GRAPH_MAGIC	  "FTHGRAPH"
+#define FTH_GRAPH_VERSION 1u
 
 #define FTH_GRAPH_UNDIRECTED 1u
 #define FTH_GRAPH_WEIGHTED   2u

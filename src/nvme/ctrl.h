@@ -214,7 +214,6 @@ enum fth_nvme_ctrl_stat {
 /* What happened since fth_nvme_ctrl_new(). Any thread. */
 FTH_PRIVATE uint64_t fth_nvme_ctrl_stat(const struct fth_nvme_ctrl *ctrl,
 					enum fth_nvme_ctrl_stat which);
-const char *fth_nvme_ctrl_stat_name(enum fth_nvme_ctrl_stat which);
 
 #ifdef __cplusplus
 }

@@ -18,7 +18,6 @@
 #define BLOCK_SEED	 0x626c6f636b000000u
 #define MANIFEST_SEED	 0x6d616e6966657374u
 #define BLOCK_TEXT	 (256u << 10) /* bytes of text in a block, as a rule */
-#define DICT_VALUES_MAX	 16384u
 #define DICT_BYTES_MAX	 (512u << 10)
 #define SKETCH_REGISTERS 1024u
 

@@ -81,8 +81,3 @@ int fth_app_exit_or_skip(const char *what, int rc, bool impossible)
 
 	return status == FTH_EXIT_FAILED && impossible ? FTH_EXIT_IMPOSSIBLE : status;
 }
-
-int fth_app_exit_gpu(const char *what, int rc)
-{
-	return fth_app_exit_or_skip(what, rc, rc == -EOPNOTSUPP);
-}

@@ -55,7 +55,4 @@ int fth_app_exit(const char *what, int rc);
 /* The same, but 77 when it failed because it is impossible here. */
 int fth_app_exit_or_skip(const char *what, int rc, bool impossible);
 
-/* The same for what needs a GPU: -EOPNOTSUPP says that there is none. */
-int fth_app_exit_gpu(const char *what, int rc);
-
 #endif

@@ -139,7 +139,7 @@ static bool wants_styles(FILE *stream)
 
 const char *fth_cli_style(FILE *stream, enum fth_cli_style style)
 {
-	static const char *const codes[] = {"\033[0m", "\033[1m", "\033[1;31m", "\033[32m"};
+	static const char *const codes[] = {"\033[0m", "\033[1m", "\033[1;31m"};
 
 	return wants_styles(stream) ? codes[style] : "";
 }

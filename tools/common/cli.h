@@ -148,7 +148,7 @@ int fth_cli_take_over(const char *uri, bool force);
  * The escape sequence that begins a style, or "" where there must be none: the stream is no
  * terminal, TERM is "dumb" or not set, or NO_COLOR is set and not empty (no-color.org).
  */
-enum fth_cli_style { FTH_CLI_PLAIN, FTH_CLI_BOLD, FTH_CLI_RED, FTH_CLI_GREEN };
+enum fth_cli_style { FTH_CLI_PLAIN, FTH_CLI_BOLD, FTH_CLI_RED };
 const char *fth_cli_style(FILE *stream, enum fth_cli_style style);
 
 /* ---- stopping ---- */

@@ -307,27 +307,22 @@ static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
 
 /* ---- operations ---- */
 
-/* Is what the operation put into the log durable? 1, -EIO if it will never be, 0 not yet. */
-static int committed(const struct fth_kv *kv, const struct kv_private *p)
+/* What the operation put into the log is not durable yet. Its result tells if it never will be. */
+static bool awaits_commit(const struct fth_kv *kv, struct fth_kv_op *op)
 {
+	const struct kv_private *p = kv_private(op);
+
 	/* acquire: what was committed before it failed is seen below */
 	int error = __atomic_load_n(&kv->log.error, __ATOMIC_ACQUIRE);
 
 	/* acquire: the flush that covers it has completed, or a restart is seen below */
 	bool covered = p->commit_at <= fth_load_acquire_dev64(&kv->log.committed);
 
-	if (p->restarts != __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED))
-		return -EIO;
-	return covered ? 1 : error ? -EIO : 0;
-}
-
-static bool wait_commit(struct fth_kv_worker *w, struct fth_kv_op *op)
-{
-	int rc = committed(w->kv, kv_private(op));
-
-	if (rc < 0)
-		op->result = rc;
-	return rc == 0;
+	if (p->restarts == __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED) &&
+	    (covered || !error))
+		return !covered;
+	op->result = -EIO;
+	return false;
 }
 
 static void set_waiting(struct fth_kv_worker *w)
@@ -360,7 +355,7 @@ static bool run(struct fth_kv_worker *w, struct fth_kv_op *op)
 		case KV_STEP_COMMIT:
 			p->committing = true;
 			set_waiting(w);
-			if (!wait_commit(w, op))
+			if (!awaits_commit(w->kv, op))
 				return true;
 			push(&w->commit, op);
 			return false;

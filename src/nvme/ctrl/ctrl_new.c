@@ -23,17 +23,6 @@ uint64_t fth_nvme_ctrl_stat(const struct fth_nvme_ctrl *ctrl, enum fth_nvme_ctrl
 	return fth_stats_read(ctrl->stats, which);
 }
 
-const char *fth_nvme_ctrl_stat_name(enum fth_nvme_ctrl_stat which)
-{
-	static const char *const names[FTH_NVME_CTRL_STAT_COUNT] = {
-		"admin",	 "reads",	  "writes", "flushes",	    "others",
-		"bytes_read",	 "bytes_written", "errors", "media_errors", "doorbells",
-		"bad_doorbells", "bounced",	  "resets",
-	};
-
-	return which < FTH_NVME_CTRL_STAT_COUNT ? names[which] : "unknown";
-}
-
 /* ---- life ---- */
 
 static int check_opts(const struct fth_nvme_ctrl_options *opts)

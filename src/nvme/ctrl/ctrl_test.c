@@ -84,17 +84,6 @@ static void zero_is_the_default_where_it_makes_no_sense(void **state)
 	fth_nvme_ctrl_free(NULL);
 }
 
-static void every_statistic_has_a_name(void **state)
-{
-	(void)state;
-	for (unsigned i = 0; i < FTH_NVME_CTRL_STAT_COUNT; i++)
-		for (unsigned j = 0; j < i; j++)
-			assert_string_not_equal(fth_nvme_ctrl_stat_name(i),
-						fth_nvme_ctrl_stat_name(j));
-	assert_string_equal(fth_nvme_ctrl_stat_name(FTH_NVME_CTRL_STAT_RESETS), "resets");
-	assert_string_equal(fth_nvme_ctrl_stat_name(FTH_NVME_CTRL_STAT_COUNT), "unknown");
-}
-
 static void blocks_are_never_smaller_than_the_devices(void **state)
 {
 	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
@@ -354,7 +343,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_out_of_range_are_refused),
 		cmocka_unit_test(zero_is_the_default_where_it_makes_no_sense),
-		cmocka_unit_test(every_statistic_has_a_name),
 		cmocka_unit_test(blocks_are_never_smaller_than_the_devices),
 		cmocka_unit_test(grants_do_not_overlap),
 		cmocka_unit_test(capabilities_are_as_documented),

@@ -7,8 +7,6 @@
 
 #include <pthread.h>
 
-#define TREE_NO_GROUP (-1)
-
 struct tree {
 	char root[64];
 	/* the kernel, as far as it answers drivers_probe */

@@ -80,16 +80,6 @@ static inline int fixture_say(const char *text, void *user)
 	return 0;
 }
 
-/* Everything that the table states is true. */
-static inline void fixture_check(struct table_fixture *f, const char *name)
-{
-	struct fth_table *table;
-
-	assert_ok(fth_table_open(f->db, name, NULL, &table));
-	assert_int_equal(fth_table_check(table, fixture_say, NULL, NULL), 0);
-	fth_table_close(table);
-}
-
 /* Append one batch of integers to a table of one integer column. */
 static inline void fixture_append_ints(struct table_fixture *f, const char *name,
 				       const int64_t *values, const uint8_t *nulls, uint32_t rows,

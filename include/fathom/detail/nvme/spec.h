@@ -204,11 +204,6 @@ FTH_HD uint32_t fth_nvme_cap_page_min(uint64_t cap)
 	return (uint32_t)(cap >> 48) & 0xf; /* pages of 2^(12 + this) bytes are the smallest */
 }
 
-FTH_HD uint32_t fth_nvme_cap_page_max(uint64_t cap)
-{
-	return (uint32_t)(cap >> 52) & 0xf;
-}
-
 #define FTH_NVME_CAP_CQR	   (1ull << 16) /* queues must be physically contiguous */
 #define FTH_NVME_CAP_TIMEOUT_SHIFT 24
 #define FTH_NVME_CAP_CSS_NVM	   (1ull << 37) /* the NVM command set is there */

@@ -199,13 +199,6 @@ FTH_HD int fth_pm_undo_fence(const struct fth_pm_undo *log)
 	return 0;
 }
 
-FTH_HD int fth_pm_undo_add(struct fth_pm_undo *log, const void *ptr, uint64_t length)
-{
-	int rc = fth_pm_undo_append(log, ptr, length);
-
-	return rc < 0 ? rc : fth_pm_undo_fence(log);
-}
-
 /* Invariant 3: what was flushed before becomes persistent, then the entries stop to count. */
 FTH_HD int fth_pm_undo_end_(struct fth_pm_undo *log)
 {

@@ -90,7 +90,7 @@ enum insn_op {
 	I_COUNT
 };
 
-enum scope_kind { SCOPE_TRUE, SCOPE_NOT_TRUE, SCOPE_NOT_FALSE, SCOPE_NULL };
+enum scope_kind { SCOPE_TRUE, SCOPE_NOT_TRUE, SCOPE_NOT_FALSE };
 
 enum row_error {
 	ERR_NONE,
