@@ -10,9 +10,10 @@ set -eu
 
 build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev liblz4-dev libncurses-dev
   libpg-query-dev libprotobuf-c-dev libreadline-dev libssl-dev libzstd-dev libzydis-dev python3 zlib1g-dev)
-check=(clang-format fio libmemcached-dev libmemcached-tools libpmem1 libpmemlog1 libpmemobj1 mandoc memcached nutcracker openssl postgresql
+check=(clang-format default-jdk-headless fio libmemcached-dev libmemcached-tools libpmem1 libpmemlog1 libpmemobj1
+  libpostgresql-jdbc-java mandoc memcached nutcracker odbc-postgresql openssl pgcli postgresql
   postgresql-client python3-asyncpg python3-dev python3-numpy python3-pandas python3-pip python3-psycopg python3-psycopg2 python3-pylibmc
-  python3-pymemcache python3-pytest python3-scipy qemu-system-x86 redis-server spin sqlite3 xz-utils zsh zstd)
+  python3-pymemcache python3-pytest python3-scipy python3-sqlalchemy qemu-system-x86 redis-server spin sqlite3 unixodbc xz-utils zsh zstd)
 bench=(fio libpmemlog1 libpmemobj1 python3-diskcache python3-lmdb python3-networkx python3-numpy python3-scipy)
 plots=(python3 python3-matplotlib)
 site=(mandoc mkdocs python3)

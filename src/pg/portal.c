@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Portals: a prepared statement with values for its parameters, run at once or row by row. */
+#include "pg/catalog/catalog.h"
 #include "pg/session.h"
 
 #include "fathom/base/error.h"
@@ -193,6 +194,30 @@ static int execute_engine(struct pg_session *s, struct pg_portal *portal, bool d
 	return complete_engine(s, rows.count);
 }
 
+/* Rows of catalogs, to the client or to a spool. */
+static int run_catalog(struct pg_session *s, const struct pg_portal *portal, struct pg_wire *w,
+		       bool describe, uint64_t *rows)
+{
+	struct pg_column *columns;
+	unsigned count;
+
+	if (pg_catalog_run(s, portal->prepared->text, portal, &columns, &count, w, describe,
+			   portal->formats, portal->format_count, rows) < 0)
+		return -1;
+	pg_free_columns(columns, count);
+	return 0;
+}
+
+static int execute_catalog(struct pg_session *s, struct pg_portal *portal, bool describe)
+{
+	uint64_t rows = 0;
+
+	if (pg_settle(s) < 0 || run_catalog(s, portal, &s->wire, describe, &rows) < 0)
+		return -1;
+	portal->done = true;
+	return pg_complete(s, "SELECT %llu", (unsigned long long)rows);
+}
+
 int pg_fill_spool(struct pg_session *s, struct pg_portal *portal)
 {
 	struct pg_rows rows = {
@@ -204,7 +229,12 @@ int pg_fill_spool(struct pg_session *s, struct pg_portal *portal)
 		return -1;
 	}
 	rows.wire = pg_spool_wire(portal->spool);
-	rc = pg_settle(s) < 0 ? -1 : pg_run_engine(s, portal, &rows);
+	if (pg_settle(s) < 0)
+		rc = -1;
+	else if (portal->prepared->kind == PG_CATALOG)
+		rc = run_catalog(s, portal, rows.wire, false, &rows.count);
+	else
+		rc = pg_run_engine(s, portal, &rows);
 	if (rc == 0 && pg_spool_seal(portal->spool) < 0) {
 		rc = pg_spool_wire(portal->spool)->failed;
 		pg_error(s, pg_sqlstate(rc, ""), "%s", fth_error_text(rc));
@@ -254,6 +284,8 @@ int pg_execute(struct pg_session *s, struct pg_portal *portal, uint64_t most, bo
 	}
 	if (portal->done && p->has_rows)
 		return pg_complete(s, "SELECT 0");
+	if (p->kind == PG_CATALOG && most == 0 && !portal->spool)
+		return execute_catalog(s, portal, describe);
 	if (p->has_rows && (most > 0 || portal->spool))
 		return execute_spool(s, portal, most);
 	return execute_engine(s, portal, describe);

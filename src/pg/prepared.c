@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Prepared statements: what kind they are, the types of their parameters, their columns. */
+#include "pg/catalog/catalog.h"
 #include "pg/session.h"
 
 #include "fathom/base/error.h"
@@ -30,7 +31,7 @@ const char *pg_first_word(const char *text, char *to, size_t room)
 	return to;
 }
 
-enum pg_kind pg_kind_of(const char *text)
+enum pg_kind pg_kind_of(struct pg_session *s, const char *text)
 {
 	static const char *const utility[] = {
 		"ABORT",   "ANALYZE", "ANALYSE",  "BEGIN",	"CHECKPOINT", "CLOSE",
@@ -46,6 +47,12 @@ enum pg_kind pg_kind_of(const char *text)
 	for (size_t i = 0; i < sizeof(utility) / sizeof(utility[0]); i++)
 		if (strcmp(utility[i], word) == 0)
 			return PG_UTILITY;
+	/* Clients ask for catalogs by these names, and for functions without a table. */
+	if ((strcmp(word, "SELECT") == 0 || strcmp(word, "WITH") == 0) &&
+	    (strcasestr(text, "pg_") || strcasestr(text, "information_schema") ||
+	     !strcasestr(text, "from")) &&
+	    pg_is_catalog(s, text))
+		return PG_CATALOG;
 	return PG_ENGINE;
 }
 
@@ -149,6 +156,7 @@ static int describe(struct pg_session *s, struct pg_prepared *p, unsigned given)
 	switch (p->kind) {
 	case PG_ENGINE:
 		return describe_by_engine(s, p, given);
+	case PG_CATALOG:
 	case PG_UTILITY:
 		/* Parameters of DECLARE ... FOR a query: text, unless the client says more. */
 		if (room > given) {
@@ -159,9 +167,14 @@ static int describe(struct pg_session *s, struct pg_prepared *p, unsigned given)
 				return -1;
 			}
 			for (unsigned i = given; i < room; i++)
-				types[i] = PG_UNKNOWN;
+				types[i] = p->kind == PG_CATALOG ? PG_TEXT : PG_UNKNOWN;
 			p->params = types;
 			p->param_count = room;
+		}
+		if (p->kind == PG_CATALOG) {
+			p->has_rows = true;
+			return pg_catalog_run(s, p->text, NULL, &p->columns, &p->column_count, NULL,
+					      false, NULL, 0, NULL);
 		}
 		if (pg_utility_columns(s, p->text, &p->columns, &p->column_count) < 0)
 			return -1;
@@ -194,7 +207,7 @@ int pg_prepare(struct pg_session *s, const char *name, const char *text, unsigne
 	if (count > 0)
 		memcpy(p->params, types, count * sizeof(*types));
 	p->param_count = count;
-	p->kind = pg_kind_of(text);
+	p->kind = pg_kind_of(s, text);
 	if (p->kind != PG_EMPTY &&
 	    fth_query_split(text, fth_query_split(text, 0, &begin, &length), &begin, &length) > 0) {
 		pg_error(s, "42601", "cannot insert multiple commands into a prepared statement");

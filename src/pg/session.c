@@ -44,7 +44,7 @@ static int run_one(struct pg_session *s, const char *text)
 		p->text = strdup(text);
 	}
 	if (p && p->name && p->text) {
-		p->kind = pg_kind_of(text);
+		p->kind = pg_kind_of(s, text);
 		portal = pg_new_portal(s, "", p);
 	}
 	if (!portal) {

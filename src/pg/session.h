@@ -194,7 +194,7 @@ const char *pg_sqlstate(int rc, const char *text);
  */
 int pg_prepare(struct pg_session *s, const char *name, const char *text, unsigned count,
 	       const uint32_t *types, struct pg_prepared **out);
-enum pg_kind pg_kind_of(const char *text);
+enum pg_kind pg_kind_of(struct pg_session *s, const char *text);
 struct pg_prepared *pg_find_prepared(struct pg_session *s, const char *name);
 void pg_drop_prepared(struct pg_session *s, const char *name); /* NULL: all */
 void pg_release_prepared(struct pg_prepared *p);

@@ -270,6 +270,23 @@ static char *binary_text(uint32_t oid, const char *b, size_t n)
 	}
 }
 
+/* Drivers send dates with a time zone, and midnight: 2024-02-29 00:00:00+00. */
+static void cut_time(char *date)
+{
+	const char *rest = date + 10;
+
+	if (strlen(date) <= 10 || strspn(date, "0123456789-") < 10)
+		return;
+	rest += strspn(rest, " ");
+	if (strncmp(rest, "00:00:00", 8) == 0)
+		rest += 8;
+	rest += strspn(rest, " ");
+	if (*rest == '+' || *rest == '-')
+		rest += 1 + strspn(rest + 1, "0123456789:");
+	if (!*rest)
+		date[10] = '\0';
+}
+
 int pg_value_in(uint32_t oid, bool binary, const char *bytes, size_t n, char **out)
 {
 	uint32_t element = pg_element_type(oid);
@@ -280,6 +297,8 @@ int pg_value_in(uint32_t oid, bool binary, const char *bytes, size_t n, char **o
 	if (!binary && memchr(bytes, 0, n))
 		return -EINVAL;
 	*out = binary ? binary_text(oid, bytes, n) : strndup(bytes, n);
+	if (*out && oid == PG_DATE)
+		cut_time(*out);
 	return *out ? 0 : -EINVAL;
 }
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """pg_clients_test.py FATHOM CLIENT
 
-What real clients of PostgreSQL do with `fathom sql serve`: psql, psycopg2, psycopg, asyncpg. Skipped (77) where the client is
-missing. It runs in Debian's Python, whose packages the clients are.
+What real clients of PostgreSQL do with `fathom sql serve`: psql, psycopg2, psycopg, asyncpg, SQLAlchemy, pandas, JDBC, ODBC and
+pgcli, with their queries of catalogs. Skipped (77) where the client is missing. It runs in
+Debian's Python, whose packages the clients are.
 """
 import asyncio
 import datetime
@@ -193,6 +194,157 @@ def test_asyncpg(_fathom, _folder, server):
         await connection.close()
 
     asyncio.run(run())
+
+
+def test_psql_catalogs(_fathom, _folder, server):
+    """What psql asks for \\d and its like, and for completion."""
+    def cells(command):
+        return [line.split("|") for line in psql(server, "-At", "-c", command).stdout.splitlines()]
+
+    assert cells("\\d") == [["public", "t", "table", "tester"], ["public", "v", "view", "tester"]]
+    assert cells("\\dt") == [["public", "t", "table", "tester"]] and cells("\\dv") == [["public", "v", "view", "tester"]]
+    assert [row[:2] for row in cells("\\d t")] == [
+        ["a", "integer"], ["s", "character varying(10)"], ["n", "numeric(12,2)"], ["d", "date"], ["f", "double precision"],
+        ["b", "boolean"], ["c", "character(5)"], ["l", "bigint"], ["x", "text"]]
+    assert cells("\\d t")[0][3] == "not null" and cells("\\d t")[1][3] == ""
+    assert [row[0] for row in cells("\\d v")] == ["a", "twice"]
+    assert "n * 2" in psql(server, "-c", "\\d+ v").stdout
+    assert cells("\\dn") == [["public", "tester"]] and cells("\\l")[0][:5] == ["fathom", "tester", "UTF8", "C", "C"]
+    assert "Did not find any relation" in psql(server, "-c", "\\d nosuch", status=1).stderr
+    for command in ("\\dt+", "\\d+ t", "\\du", "\\df", "\\di", "\\ds", "\\dT", "\\dp", "\\db", "\\dx", "\\dO", "\\dE", "\\dm",
+                    "\\dRp", "\\d t*"):
+        psql(server, "-c", command)
+    assert psql(server, "-At", stdin="select a, n from t \\gdesc\n").stdout == "a|integer\nn|numeric(12,2)\n"
+    assert cells("select 't'::regclass, 't'::regclass::oid = (select oid from pg_class where relname = 't')") == [["t", "t"]]
+    assert cells("select current_database(), current_user, current_schema(), pg_backend_pid() > 0, version()")[0][:4] == [
+        "fathom", "tester", "public", "t"]
+    # What the engine can do itself it does, and what nobody can is refused with its name.
+    assert cells("select 1 + 1") == [["2"]]
+    assert "nosuch" in psql(server, "-c", "select nosuch()", status=1).stderr
+    assert "pg_nosuch" in psql(server, "-c", "select * from pg_nosuch", status=1).stderr
+
+
+def test_sqlalchemy(_fathom, _folder, server):
+    need("psycopg2")
+    sqlalchemy = need("sqlalchemy")
+    engine = sqlalchemy.create_engine("postgresql+psycopg2://tester@127.0.0.1:%d/fathom" % server.port)
+    inspector = sqlalchemy.inspect(engine)
+    assert inspector.get_table_names() == ["t"] and inspector.get_view_names() == ["v"]
+    assert "public" in inspector.get_schema_names()
+    columns = inspector.get_columns("t")
+    assert [type(c["type"]).__name__ for c in columns] == ["INTEGER", "VARCHAR", "NUMERIC", "DATE", "DOUBLE_PRECISION", "BOOLEAN",
+                                                           "CHAR", "BIGINT", "TEXT"], columns
+    assert columns[1]["type"].length == 10 and columns[2]["type"].scale == 2
+    assert [c["nullable"] for c in columns] == [False] + [True] * 8
+    assert inspector.get_pk_constraint("t")["constrained_columns"] == [] and inspector.get_foreign_keys("t") == []
+    assert inspector.get_indexes("t") == [] and inspector.get_unique_constraints("t") == []
+    assert inspector.get_check_constraints("t") == [] and inspector.get_table_comment("t")["text"] is None
+    assert inspector.has_table("t") and not inspector.has_table("nosuch")
+    table = sqlalchemy.Table("t", sqlalchemy.MetaData(), autoload_with=engine)
+    with engine.connect() as connection:
+        query = sqlalchemy.select(table.c.a, table.c.n).where(table.c.a < 3).order_by(table.c.a)
+        assert [tuple(r) for r in connection.execute(query)] == [(1, decimal.Decimal("1.50")), (2, decimal.Decimal("-0.07"))]
+    metadata = sqlalchemy.MetaData()
+    made = sqlalchemy.Table("made", metadata, sqlalchemy.Column("k", sqlalchemy.Integer), sqlalchemy.Column("s", sqlalchemy.Text))
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(made.insert(), [{"k": i, "s": str(i)} for i in range(10)])
+    with engine.connect() as connection:
+        assert connection.execute(sqlalchemy.select(sqlalchemy.func.count()).select_from(made)).scalar() == 10
+
+
+def test_pandas(_fathom, _folder, server):
+    need("psycopg2")
+    sqlalchemy = need("sqlalchemy")
+    pandas = need("pandas")
+    engine = sqlalchemy.create_engine("postgresql+psycopg2://tester@127.0.0.1:%d/fathom" % server.port)
+    frame = pandas.read_sql("select a, f from t order by a", engine)
+    assert frame["a"].tolist() == [1, 2, 3] and frame["f"].tolist()[:2] == [1.5, -0.25]
+    pandas.DataFrame({"k": [1, 2, 3], "v": ["a", "b", None]}).to_sql("frame", engine, index=False)
+    back = pandas.read_sql_table("frame", engine)
+    assert back["k"].tolist() == [1, 2, 3] and back["v"].tolist() == ["a", "b", None]
+
+
+def test_pgcli(_fathom, _folder, server):
+    execute = need("pgcli.pgexecute").PGExecute("fathom", "tester", "", "127.0.0.1", server.port, None)
+    assert list(execute.tables()) == [("public", "t")] and list(execute.views()) == [("public", "v")]
+    assert "public" in execute.schemata() and list(execute.databases()) == ["fathom"]
+    assert [row[2:4] for row in execute.table_columns()][:2] == [("a", "integer"), ("s", "character varying")]
+    assert list(execute.foreignkeys()) == [] and list(execute.functions()) == []
+    assert list(list(execute.run("select a from t order by a"))[0][1]) == [(1,), (2,), (3,)]
+
+
+def test_odbc(_fathom, _folder, server):
+    if not shutil.which("isql") or not any(os.path.exists(d + "/psqlodbcw.so") for d in (
+            "/usr/lib/x86_64-linux-gnu/odbc", "/usr/lib/aarch64-linux-gnu/odbc")):
+        skip("odbc-postgresql or unixodbc")
+
+    def isql(text):
+        where = "DRIVER=PostgreSQL Unicode;SERVER=127.0.0.1;PORT=%d;UID=tester;PWD=x;DATABASE=fathom" % server.port
+        result = subprocess.run(["isql", "-b", "-v", "-d|", "-k", where], input=text, capture_output=True, text=True, timeout=60)
+        assert result.returncode == 0, result
+        return result.stdout.splitlines()
+
+    assert isql("select a, s, n, d from t where a = 1\n")[0] == "1|one|1.50|2024-02-29"
+    assert [line.split("|")[2:4] for line in isql("help\n")] == [["t", "TABLE"], ["v", "VIEW"]]
+    assert [line.split("|")[3] for line in isql("help t\n")] == ["a", "s", "n", "d", "f", "b", "c", "l", "x"]
+
+
+JAVA = """import java.sql.*;
+public class Client {
+    static void check(boolean ok, String what) { if (!ok) throw new RuntimeException(what); }
+    static int count(ResultSet r, String column, StringBuilder names) throws SQLException {
+        int n = 0;
+        while (r.next()) { n++; names.append(r.getString(column)).append(' '); }
+        return n;
+    }
+    public static void main(String[] a) throws Exception {
+        Connection c = DriverManager.getConnection("jdbc:postgresql://127.0.0.1:" + a[0] + "/fathom?user=tester");
+        DatabaseMetaData m = c.getMetaData();
+        StringBuilder names = new StringBuilder();
+        check(count(m.getTables(null, "public", "%", null), "TABLE_NAME", names) == 2 && names.toString().equals("t v "), "tables " + names);
+        names.setLength(0);
+        check(count(m.getColumns(null, null, "t", "%"), "TYPE_NAME", names) == 9, "columns");
+        check(names.toString().equals("int4 varchar numeric date float8 bool bpchar int8 text "), "types " + names);
+        check(!m.getPrimaryKeys(null, null, "t").next() && !m.getIndexInfo(null, null, "t", false, false).next(), "keys");
+        check(!m.getImportedKeys(null, null, "t").next() && m.getSchemas().next() && m.getTypeInfo().next(), "schemas");
+        PreparedStatement p = c.prepareStatement("select a, s, n, d, f, b, l from t where a = ? and s = ? and n < ? and d = ?");
+        for (int i = 0; i < 8; i++) {
+            p.setInt(1, 1); p.setString(2, "one"); p.setBigDecimal(3, new java.math.BigDecimal("2")); p.setDate(4, Date.valueOf("2024-02-29"));
+            ResultSet r = p.executeQuery();
+            check(r.next() && r.getInt(1) == 1 && r.getBigDecimal(3).toString().equals("1.50") && r.getDouble(5) == 1.5 &&
+                r.getDate(4).equals(Date.valueOf("2024-02-29")) && r.getBoolean(6) && r.getLong(7) == 123456789012L, "values");
+        }
+        c.createStatement().execute("create table j (a int, s text)");
+        c.setAutoCommit(false);
+        PreparedStatement b = c.prepareStatement("insert into j values (?, ?)");
+        for (int i = 0; i < 50; i++) { b.setInt(1, i); b.setString(2, "x" + i); b.addBatch(); }
+        b.executeBatch();
+        c.commit();
+        Statement s = c.createStatement();
+        s.setFetchSize(7);
+        ResultSet r = s.executeQuery("select a from j order by a");
+        int n = 0;
+        while (r.next()) check(r.getInt(1) == n++, "order");
+        check(n == 50, "rows");
+        try { s.executeQuery("select 1 / (a - 1) from j"); check(false, "no error"); }
+        catch (SQLException e) { check(e.getSQLState().equals("22012"), e.getSQLState()); }
+        c.rollback();
+        c.close();
+        System.out.println("ok");
+    }
+}
+"""
+
+
+def test_jdbc(_fathom, folder, server):
+    jar = "/usr/share/java/postgresql.jar"
+    if not os.path.exists(jar) or not shutil.which("javac"):
+        skip("libpostgresql-jdbc-java or a JDK")
+    with open(folder + "/Client.java", "w", encoding="ascii") as program:
+        program.write(JAVA)
+    result = subprocess.run(["java", "-cp", jar, folder + "/Client.java", str(server.port)], capture_output=True, text=True, timeout=120)
+    assert result.stdout == "ok\n", result
 
 
 def main():
