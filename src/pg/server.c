@@ -339,8 +339,8 @@ static int begin_session(struct fth_pg *s, int fd)
 }
 
 /*
- * A connection too many is told so; a client that asked for TLS first takes the E for an error as
- * well.
+ * Refuse a connection beyond the limit with an ErrorResponse. A client that waits for the answer
+ * to SSLRequest reads its first byte, E, as an error too.
  */
 static void refuse(struct fth_pg *s, int fd, int rc)
 {

@@ -267,7 +267,7 @@ const char *pg_setting(struct pg_session *s, const char *name); /* NULL: unknown
 int pg_set(struct pg_session *s, const char *name, const char *value);
 void pg_reset_all(struct pg_session *s);
 void pg_free_settings(struct pg_session *s);
-int pg_put_settings(struct pg_session *s); /* ParameterStatus of all that clients are told */
+int pg_put_settings(struct pg_session *s); /* a ParameterStatus for each reported setting */
 /* Call visit with every setting. */
 void pg_visit_settings(struct pg_session *s,
 		       void (*visit)(void *user, const char *name, const char *value), void *user);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The settings of a session: SET, SHOW and what clients are told when they connect. */
+/* The settings of a session: SET, SHOW, and the ParameterStatus messages at the start. */
 #include "pg/session.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 
 enum { PLAIN = 0, TOLD = 1, FIXED = 2 };
 
-/* TOLD: clients are told of it and of changes; FIXED: SET accepts the same value only. */
+/* TOLD: sent to clients as ParameterStatus; FIXED: SET accepts the present value only. */
 static const struct {
 	const char *name, *value;
 	int flags;

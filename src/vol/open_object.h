@@ -148,9 +148,7 @@ int vol_pending_commit(struct vol_object *obj, bool open);
 
 /* ---- replicas.c ---- */
 
-/*
- * A repair never overwrites a change. False: a repair is under way, and the change can not begin.
- */
+/* Begin a change, during which no repair starts. Returns false while a repair runs. */
 bool vol_change_begin(struct vol_object *obj);
 void vol_change_end(struct vol_object *obj);
 

@@ -133,7 +133,7 @@ void kvc_conn_close(struct kvc_conn *conn);
 
 /* ---- kvc_conn.c, for kvc_dial.c ---- */
 
-/* An open connection is of no use any more. */
+/* Break an open connection. Gets are sent again once, all else in flight ends with the error. */
 void kvc_conn_fail(struct kvc_conn *conn, int error);
 void kvc_conn_fail_gathered(struct kvc_conn *conn, int result);
 /* Wakes those whose operations have completed, too. */

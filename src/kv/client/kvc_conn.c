@@ -216,7 +216,7 @@ void kvc_conn_fail_gathered(struct kvc_conn *conn, int result)
 
 /* ---- breaking ---- */
 
-/* The connection is of no use any more. */
+/* Break an open connection. Gets are sent again once, all else in flight ends with the error. */
 void kvc_conn_fail(struct kvc_conn *conn, int error)
 {
 	struct fth_kvc_op *op, *after = NULL;

@@ -2,8 +2,8 @@
 /*
  * A share: a queue pair and the channels that share it. dev_nvme.c has the invariants.
  *
- * Whoever reaps the completion ring delivers each completion to the channel whose command it
- * ends, and frees its id there and then. All deliveries happen under the queue pair's reap_lock,
+ * The thread that reaps the completion ring delivers each completion to the channel whose command
+ * it ends, and frees the command's id at once. All deliveries happen under the queue pair's reap_lock,
  * which is never held across I/O; the owner takes its deliveries without a lock.
  */
 #include "dev_nvme.h"

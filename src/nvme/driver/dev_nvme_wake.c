@@ -10,8 +10,8 @@
  *		that it replaces them
  *
  * Invariants
- * 1. Whoever reads the interrupt away reaps every queue that it is for, waiting for the
- *    reap_lock, and so delivers to all channels. Other channels are then woken by their event.
+ * 1. The thread that reads the interrupt's eventfd takes the reap_lock of every queue of that
+ *    interrupt, reaps it, and so delivers to all channels. Their events wake the other channels.
  * 2. The event is readable, or about to be written, while `signalled` is set. A push comes before
  *    the set, and a read before the clear and a look at what arrived: so either the look finds the
  *    push, or the set finds `signalled` clear and writes.

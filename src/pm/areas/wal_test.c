@@ -246,8 +246,8 @@ static void a_wait_covers_all_before(void **state)
 /* ---- sessions ---- */
 
 /*
- * Two entries that nobody waited for; a crash tears the first. The second does not come back, not
- * even when the same first entry is appended again.
+ * Two entries are appended without a wait, and a crash tears the first. The second must not be
+ * read after that, not even when the same first entry is appended again.
  */
 static void torn_entries_hide_later_ones(void **state)
 {

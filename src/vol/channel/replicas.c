@@ -11,7 +11,7 @@
  *    that would need that, fails; then nobody knows which replica holds what of it, and all reads
  *    of the object come from the first good one, as after a crash.
  * 3. A repair copies what a good replica holds while no change is in flight and none can
- *    begin: it can not overwrite newer data with older.
+ *    begin, so it cannot overwrite newer data with older.
  */
 #include "vol/open_object.h"
 

@@ -718,7 +718,7 @@ FTH_HD int fth_nvme_qp_reset(struct fth_nvme_qp *qp)
 {
 	if (!fth_load_acquire_dev32(&qp->failed))
 		return -EINVAL;
-	/* With failed set nobody reaps for long, so this lock is had soon. */
+	/* Once `failed` is set no thread reaps for long: a later try finds the lock free. */
 	if (fth_xchg_acquire_dev32(&qp->reap_lock, 1))
 		return -EBUSY;
 	/* Nobody holds an id: so nobody is between take and wait, in put or in ring. */
