@@ -2,7 +2,7 @@
 """Builds the wheel of the package for pip (PEP 517): CMake compiles, and this packs.
 
 The wheel has the library inside. FATHOM_BUILD names a build folder of CMake to use; by default it
-is build-python, beside the sources.
+is build-python, beside the sources. FATHOM_CUDA=1 compiles fathom.gpu too, which needs nvcc.
 """
 import base64
 import hashlib
@@ -28,8 +28,9 @@ def compile_package():
     """The folder with the package, built."""
     build = os.environ.get("FATHOM_BUILD") or os.path.join(ROOT, "build-python")
     if not os.path.exists(os.path.join(build, "CMakeCache.txt")):
-        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DBUILD_TESTING=OFF", "-DFTH_CUDA=OFF",
-                        "-DFTH_PYTHON=" + sys.executable], check=True)
+        cuda = "ON" if os.environ.get("FATHOM_CUDA") == "1" else "OFF"
+        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DBUILD_TESTING=OFF",
+                        "-DFTH_CUDA=" + cuda, "-DFTH_PYTHON=" + sys.executable], check=True)
     subprocess.run(["cmake", "--build", build, "--target", "fathom_python", "--parallel",
                     str(os.cpu_count() or 1)], check=True)
     return os.path.join(build, "python", "package", "fathom")

@@ -374,6 +374,23 @@ def _check(path: Path, shape: Tuple[int, ...], dtype: np.dtype, offset: int) -> 
                    % (path, have, shape, dtype, need))
 
 
+def find_place(path: Path, dtype: Any, shape: Any,
+               offset: int) -> Tuple[Tuple[int, ...], np.dtype, int]:
+    """Shape, type and offset of the array in a file; the arguments are those of load()."""
+    if shape is not None and dtype is None:
+        raise ValueError("a shape needs a dtype")
+    if dtype is None:
+        place = read_header(path)
+    else:
+        kind = np.dtype(dtype)
+        if shape is None:
+            shape = ((os.stat(path).st_size - offset) // kind.itemsize,)
+        shape = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(shape)
+        place = shape, kind, offset
+    _check(path, *place)
+    return place
+
+
 def load(path: Path, memory: Size = "64M", *, readonly: bool = True, dtype: Any = None,
          shape: Any = None, offset: int = 0, line: int = 4096,
          cache: Optional["_core.Cache"] = None) -> Array:
@@ -386,17 +403,7 @@ def load(path: Path, memory: Size = "64M", *, readonly: bool = True, dtype: Any 
               axis; where it begins, in bytes
     line      bytes that are read at once: a power of two from 512 to 65536
     """
-    if shape is not None and dtype is None:
-        raise ValueError("a shape needs a dtype")
-    if dtype is None:
-        place = read_header(path)
-    else:
-        kind = np.dtype(dtype)
-        if shape is None:
-            shape = ((os.stat(path).st_size - offset) // kind.itemsize,)
-        shape = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(shape)
-        place = shape, kind, offset
-    _check(path, *place)
+    place = find_place(path, dtype, shape, offset)
     reopen = None
     if readonly and cache is None:
         make = functools.partial(load, memory=memory, dtype=dtype, shape=shape, offset=offset,
