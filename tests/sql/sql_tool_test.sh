@@ -132,7 +132,7 @@ refuse 'select a from t group by rollup (a)' 'GROUPING SETS, ROLLUP or CUBE is n
 refuse 'create table orders (a int); create table zeta (a int); select * from ordes' 'did you mean "orders"?'
 refuse 'select array[1]' 'an array is not supported'
 refuse 'select * from t tablesample system (1)' 'TABLESAMPLE'
-refuse 'select sqrt(a) from t' 'sqrt'
+refuse 'select cbrt(a) from t' 'cbrt'
 for statement in 'update t set a = 1' 'delete from t' 'begin' 'alter table t add c int'; do
   expect 1 -c "create table t (a int); $statement"
   says 'not supported'
