@@ -129,4 +129,33 @@ def arrays():
     return setup, queries
 
 
-TOPICS = (aggregates, numbers, texts, date_fields, arrays)
+def grouping_sets():
+    """GROUPING SETS, ROLLUP and CUBE, of columns and expressions, over rows and over none."""
+    setup = ["create table t (a int, b int, s varchar(5), n decimal(8,2))", "create table u (a int, v int)", "create table e (a int, b int, s varchar(5), n decimal(8,2))"]
+    setup += ["insert into t values (%s, %s, %s, %s)" % ("null" if i % 9 == 0 else i % 4, "null" if i % 7 == 0 else i % 3, WORDS[i % 4], "%d.25" % i) for i in range(50)]
+    setup += ["insert into u values (%d, %d)" % (i % 5, i) for i in range(12)]
+    sets = ["rollup (a)", "rollup (a, b)", "rollup ((a, b), s)", "cube (a)", "cube (a, b)", "cube (a, b, s)", "grouping sets (a, b)", "grouping sets ((a, b), (a), ())", "grouping sets ((), ())", "()",
+            "a, rollup (b)", "a, b, cube (s)", "rollup (a), rollup (b)", "grouping sets (rollup (a), cube (b))", "grouping sets (a, grouping sets (b, ()))", "a, grouping sets ((b), ())", "(a, b)", "(a, b), s",
+            "rollup (a, a)", "grouping sets ((a, b), (b, a))", "cube (a, b), grouping sets (a, ())", "a, ()", "rollup (b, s, a)", "cube ((a, s), b)"]
+    queries = []
+    for clause, source in itertools.product(sets, ("t", "e")):
+        has = [name for name in "abs" if name in clause.replace("cube", "").replace("grouping sets", "").replace("rollup", "")]
+        names = "".join(name + ", " for name in has)
+        call = "grouping(%s)" % ", ".join(has) if has else "1"
+        queries += ["select %scount(*), sum(n), min(b), %s from %s group by %s" % (names, call, source, clause),
+                    "select %savg(n), count(distinct b) from %s where b > 0 group by %s having count(*) > 1" % (names, source, clause),
+                    "select distinct %sbool_and(a > 1) from %s group by %s" % (names, source, clause), "select count(*) from (select %ssum(n) from %s group by %s) q" % (names, source, clause)]
+    queries += ["select a, b, sum(n) from t group by rollup (a, b) order by grouping(a, b), a, b", "select a, count(*) from t group by rollup (a) order by a nulls first, grouping(a), 2 limit 3",
+                "select a + 1, count(*) from t group by rollup (a + 1)", "select a + 1, a, count(*) from t group by rollup (a, a + 1)", "select a + b, sum(n) from t group by cube (a, b)",
+                "select coalesce(s, 'all'), case when grouping(s) = 1 then 'total' else 'part' end, sum(n) from t group by rollup (s)", "select s, max(upper(s)) from t group by cube (s)",
+                "select a as x, count(*) from t group by rollup (x)", "select a, b, count(*) from t group by rollup (1, 2)", "select a, b from t group by rollup (a)", "select grouping(b) from t group by rollup (a)",
+                "select grouping(a) from t group by a", "select grouping(a) from t", "select a from t where grouping(a) = 0 group by rollup (a)", "select sum(grouping(a)) from t group by rollup (a)",
+                "select a, grouping(a) from t group by a having grouping(a) = 0", "select t.a, v, sum(n), grouping(t.a, v) from t join u on t.a = u.a group by cube (t.a, v)",
+                "select a, (select count(*) from u where u.a = t.a) from t group by rollup (a)", "select a, sum(n) from t group by rollup (a) union all select v, 1 from u",
+                "with w as (select a, s, sum(n) as m from t group by cube (a, s)) select w.a, s, m, v from w left join u on w.a = u.a", "select a, count(*) from t group by rollup (a) having a is null",
+                "select * from (select a, b, count(*) as c from t group by grouping sets ((a), (b))) q where a > 1 or b = 0", "select 'x', a, count(*) from t group by rollup (a)", "select null, count(*) from t group by rollup (a)",
+                "select count(*) from t group by rollup (a), a", "select a, stddev(n), variance(b) from t group by rollup (a)"]
+    return setup, queries
+
+
+TOPICS = (aggregates, numbers, texts, date_fields, arrays, grouping_sets)

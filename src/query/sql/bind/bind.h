@@ -35,7 +35,8 @@ struct sql_scope {
 	const char *clause;	 /* "WHERE" and so on */
 	bool aggregates_allowed; /* in this clause */
 	bool in_aggregate;
-	struct sql_list aggs; /* struct sql_agg */
+	struct sql_list aggs;	   /* struct sql_agg */
+	struct sql_list groupings; /* struct sql_grouping_call */
 };
 
 /* A bound query: its relation, and which columns are the result. */
@@ -76,6 +77,8 @@ struct sql_expr *sql_bind_any_array(struct sql_ctx *ctx, struct sql_scope *scope
 /* LIKE, ILIKE and their operators. */
 struct sql_expr *sql_bind_like(struct sql_ctx *ctx, struct sql_scope *scope,
 			       const PgQuery__AExpr *x);
+struct sql_expr *sql_bind_grouping(struct sql_ctx *ctx, struct sql_scope *scope,
+				   const PgQuery__GroupingFunc *node);
 /* NULL if name is none of an aggregate (bind_agg.c), a number (bind_number.c), a date (bind_date.c). */
 struct sql_expr *sql_bind_aggregate(struct sql_ctx *ctx, struct sql_scope *scope, const char *name,
 				    const PgQuery__FuncCall *call);

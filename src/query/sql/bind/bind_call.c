@@ -54,8 +54,6 @@ const char *sql_node_name(const PgQuery__Node *node)
 		return "a row value here";
 	case PG_QUERY__NODE__NODE_GROUPING_SET:
 		return "GROUPING SETS, ROLLUP or CUBE";
-	case PG_QUERY__NODE__NODE_GROUPING_FUNC:
-		return "GROUPING()";
 	case PG_QUERY__NODE__NODE_A_ARRAY_EXPR:
 		return "an array";
 	case PG_QUERY__NODE__NODE_A_INDIRECTION:

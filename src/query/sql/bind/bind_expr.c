@@ -619,6 +619,8 @@ static struct sql_expr *bind_node(struct sql_ctx *ctx, struct sql_scope *scope,
 		return bind_cast(ctx, scope, node->type_cast);
 	case PG_QUERY__NODE__NODE_SUB_LINK:
 		return bind_subquery(ctx, scope, node->sub_link);
+	case PG_QUERY__NODE__NODE_GROUPING_FUNC:
+		return sql_bind_grouping(ctx, scope, node->grouping_func);
 	case PG_QUERY__NODE__NODE_FUNC_CALL:
 		return sql_bind_function(ctx, scope, node->func_call);
 	default:
