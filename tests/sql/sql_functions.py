@@ -158,4 +158,20 @@ def grouping_sets():
     return setup, queries
 
 
-TOPICS = (aggregates, numbers, texts, date_fields, arrays, grouping_sets)
+def rows_and_values():
+    """VALUES with subqueries and columns of outer queries; rows in order; BETWEEN SYMMETRIC."""
+    setup = ["create table t (a int, b int, s text)"] + ["insert into t values (%s, %s, %s)" % ("null" if i % 6 == 0 else i % 5, "null" if i % 5 == 0 else i % 4, WORDS[i % 9]) for i in range(36)]
+    queries = ["values ((select max(a) from t)), (2)", "select * from (values (1), ((select min(a) from t)), (3)) v(x) order by x", "values ((select a from t))", "values ((select s from t where a = 99), 1), ('x', 2)",
+               "values (1, (select count(*) from t)), ((select 5), null), (7, 8)", "select * from (values ('a', (select max(s) from t)), (null, 'c')) v(x, y) where y is not null",
+               "select (select max(v) from (values (t.a), (t.b)) q(v)) from t", "select a from t where exists (select 1 from (values (1), (t.b)) q(v) where v = t.a)", "values ((select 1), 'x'), (2.5, null)",
+               "select * from t where a in (values (1), ((select 3)))", "values ((select 'x')), ('2')", "values ((select max(a) from t)), ('x')", "values ((select nosuch from t))", "values (sum(1))",
+               "select x + 1 from (values ((select 1)), (2)) v(x) union all select a from t", "values ((select 1)), ((select 2)), (3), (4), ((select 5)) order by 1 desc limit 3",
+               "select a, b, row(a, b) < row(b, a), row(a, b, 1) >= row(2, 3, a) from t", "select (1, 'a') < (1, 'b'), (1, 2) <= (1, 2)"]
+    for op, right in itertools.product(("<", "<=", ">", ">=", "=", "<>"), ("(2, 1)", "(a, 2)", "(null, 1)", "(2, null)", "(b, a)")):
+        queries += ["select a, b from t where (a, b) %s %s" % (op, right), "select a, b, (a, b) %s %s from t" % (op, right), "select a, b from t where not (a, b) %s %s" % (op, right)]
+    for low, high in itertools.product(("1", "3", "null", "b", "2.5"), repeat=2):
+        queries += ["select a, a between symmetric %s and %s from t" % (low, high), "select a from t where a not between symmetric %s and %s" % (low, high)]
+    return setup, queries
+
+
+TOPICS = (aggregates, numbers, texts, date_fields, arrays, grouping_sets, rows_and_values)

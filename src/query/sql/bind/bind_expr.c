@@ -140,6 +140,24 @@ static unsigned bind_row(struct sql_ctx *ctx, struct sql_scope *scope, const PgQ
 	return n;
 }
 
+/* (a, b) < (c, d) is a < c or a = c and b < d. */
+static struct sql_expr *order_rows(struct sql_ctx *ctx, enum sql_op op, unsigned n,
+				   struct sql_expr **a, struct sql_expr **b, int at)
+{
+	enum sql_op strict = op == SQL_LE ? SQL_LT : op == SQL_GE ? SQL_GT : op;
+	struct sql_expr *e = sql_compare(ctx, op, a[n - 1], b[n - 1], at);
+
+	for (unsigned i = n - 1; i-- > 0;) {
+		struct sql_list parts = {0};
+
+		e = sql_and(ctx, sql_compare(ctx, SQL_EQ, a[i], b[i], at), e);
+		sql_list_add(ctx, &parts, sql_compare(ctx, strict, a[i], b[i], at));
+		sql_list_add(ctx, &parts, e ? e : sql_bool(ctx, true));
+		e = sql_or_list(ctx, &parts);
+	}
+	return e;
+}
+
 /* (a, b) = (c, d), also for one column. */
 static struct sql_expr *compare_rows(struct sql_ctx *ctx, enum sql_op op, unsigned n,
 				     struct sql_expr **a, struct sql_expr **b, int at)
@@ -148,8 +166,10 @@ static struct sql_expr *compare_rows(struct sql_ctx *ctx, enum sql_op op, unsign
 
 	if (n == 1)
 		return sql_compare(ctx, op, a[0], b[0], at);
+	if (op == SQL_LT || op == SQL_LE || op == SQL_GT || op == SQL_GE)
+		return order_rows(ctx, op, n, a, b, at);
 	if (op != SQL_EQ && op != SQL_NE)
-		sql_unsupported(ctx, at, "comparing rows with an operator other than = and <>");
+		sql_unsupported(ctx, at, "IS DISTINCT FROM between rows");
 	for (unsigned i = 0; i < n; i++)
 		sql_list_add(ctx, &parts, sql_compare(ctx, op, a[i], b[i], at));
 	if (op == SQL_NE)
@@ -283,18 +303,32 @@ static struct sql_expr *bind_in(struct sql_ctx *ctx, struct sql_scope *scope,
 static struct sql_expr *bind_between(struct sql_ctx *ctx, struct sql_scope *scope,
 				     const PgQuery__AExpr *x)
 {
-	struct sql_expr *value = sql_bind_expr(ctx, scope, x->lexpr), *low, *high, *both;
+	struct sql_expr *value = sql_bind_expr(ctx, scope, x->lexpr), *bounds[2], *low, *high,
+			*both;
+	bool symmetric = x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_BETWEEN_SYM ||
+			 x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN_SYM;
+	bool negate = x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN ||
+		      x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN_SYM;
 
 	if (x->rexpr->node_case != PG_QUERY__NODE__NODE_LIST || x->rexpr->list->n_items != 2)
 		sql_unsupported(ctx, x->location, "this form of BETWEEN");
-	low = sql_bind_expr(ctx, scope, x->rexpr->list->items[0]);
-	high = sql_bind_expr(ctx, scope, x->rexpr->list->items[1]);
-	low = sql_compare(ctx, SQL_GE, value, low, x->location);
-	high = sql_compare(ctx, SQL_LE, value, high, x->location);
+	for (unsigned i = 0; i < 2; i++)
+		bounds[i] = sql_bind_expr(ctx, scope, x->rexpr->list->items[i]);
+	low = sql_compare(ctx, SQL_GE, value, bounds[0], x->location);
+	high = sql_compare(ctx, SQL_LE, value, bounds[1], x->location);
 	both = sql_and(ctx, low, high);
 	if (!both)
 		both = sql_bool(ctx, true);
-	return x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN ? sql_negate(ctx, both) : both;
+	if (symmetric) {
+		struct sql_list parts = {0};
+
+		sql_list_add(ctx, &parts, both);
+		both = sql_and(ctx, sql_compare(ctx, SQL_GE, value, bounds[1], x->location),
+			       sql_compare(ctx, SQL_LE, value, bounds[0], x->location));
+		sql_list_add(ctx, &parts, both ? both : sql_bool(ctx, true));
+		both = sql_or_list(ctx, &parts);
+	}
+	return negate ? sql_negate(ctx, both) : both;
 }
 
 static struct sql_expr *bind_nullif(struct sql_ctx *ctx, struct sql_scope *scope,
@@ -327,12 +361,11 @@ static struct sql_expr *bind_a_expr(struct sql_ctx *ctx, struct sql_scope *scope
 		return sql_bind_like(ctx, scope, x);
 	case PG_QUERY__A__EXPR__KIND__AEXPR_BETWEEN:
 	case PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN:
+	case PG_QUERY__A__EXPR__KIND__AEXPR_BETWEEN_SYM:
+	case PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN_SYM:
 		return bind_between(ctx, scope, x);
 	case PG_QUERY__A__EXPR__KIND__AEXPR_SIMILAR:
 		sql_unsupported(ctx, x->location, "SIMILAR TO");
-	case PG_QUERY__A__EXPR__KIND__AEXPR_BETWEEN_SYM:
-	case PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN_SYM:
-		sql_unsupported(ctx, x->location, "BETWEEN SYMMETRIC");
 	case PG_QUERY__A__EXPR__KIND__AEXPR_OP_ANY:
 	case PG_QUERY__A__EXPR__KIND__AEXPR_OP_ALL:
 		return sql_bind_any_array(ctx, scope, x);
