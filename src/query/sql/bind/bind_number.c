@@ -109,7 +109,7 @@ static struct sql_expr *bind_trunc(struct sql_ctx *ctx, size_t n, struct sql_exp
 
 static struct sql_expr *bind_signum(struct sql_ctx *ctx, struct sql_expr *arg, int at)
 {
-	struct sql_expr *e = real_argument(ctx, "sign", arg), *choice[7];
+	struct sql_expr *e = real_argument(ctx, "sign", arg), *choice[9];
 	struct sql_type type = e->type.kind == SQL_DOUBLE
 				       ? TYPE_DOUBLE
 				       : (struct sql_type){.kind = SQL_DECIMAL, .precision = 1};

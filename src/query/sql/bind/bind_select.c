@@ -2,8 +2,8 @@
 /*
  * Queries: a select, VALUES, and the two sides of a set operation (bind_set.c). The relations of a
  * select, from below: FROM, filter (WHERE), projection (computed group keys), aggregate, filter
- * (HAVING), projection (select list and sort keys), aggregate (DISTINCT), sort, limit. With GROUPING
- * SETS all of it up to the projection is bound once for each set; the union of the rows follows.
+ * (HAVING), projection (select list and sort keys), aggregate (DISTINCT), sort, limit. With
+ * GROUPING SETS all of it up to the projection is bound once for each set, and the rows are united.
  */
 #include "query/sql/bind/bind_grouping.h"
 #include "query/sql/bind/bind_query.h"

@@ -217,7 +217,7 @@ static bool is_plain_row(struct sql_ctx *ctx, const struct sql_rel *values, unsi
 	return true;
 }
 
-/* Rows `from` to `to` of VALUES as a relation of its own: one row with subqueries, or plain rows. */
+/* Rows `from` to `to` of VALUES as a relation: one row with subqueries, or plain rows. */
 static struct sql_bound part_of_values(struct sql_ctx *ctx, const struct sql_rel *values,
 				       unsigned from, unsigned to, bool plain)
 {
