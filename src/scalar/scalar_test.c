@@ -3,6 +3,7 @@
 #include "fth_test.h"
 
 #include "scalar/calendar.h"
+#include "scalar/math.h"
 #include "scalar/num.h"
 #include "scalar/text.h"
 
@@ -244,10 +245,80 @@ static void bools_are_read(void **state)
 	assert_int_equal(fth_bool_parse(fth_str_of("truth"), &b), -EINVAL);
 }
 
+static void roots_are_rounded(void **state)
+{
+	fth_i128 root;
+	double x;
+
+	(void)state;
+	for (int64_t i = 0; i < 3000; i++) {
+		assert_null(fth_dec_sqrt((fth_i128)i * i, 4, 20, &root));
+		assert_true(root == (fth_i128)i * fth_pow10(18));
+	}
+	assert_null(fth_dec_sqrt(2, 0, 16, &root));
+	text_is(root, 16, "1.4142135623730950");
+	assert_null(fth_dec_sqrt(fth_dec_max(), 38, 38, &root));
+	text_is(root, 38, "0.99999999999999999999999999999999999999");
+	assert_null(fth_dec_sqrt(fth_dec_max(), 0, 16, &root));
+	text_is(root, 16, "10000000000000000000.0000000000000000");
+	assert_non_null(fth_dec_sqrt(-1, 0, 16, &root));
+	assert_non_null(fth_f64_math(FTH_MATH_SQRT, -1, 0, &x));
+	assert_non_null(fth_f64_math(FTH_MATH_EXP, 800, 0, &x));
+	assert_null(fth_f64_math(FTH_MATH_POWER, 2, 10, &x));
+	assert_true(x == 1024);
+}
+
+static void weeks_and_centuries(void **state)
+{
+	int64_t monday = fth_days(2021, 1, 4);
+
+	(void)state;
+	assert_int_equal(fth_date_part(FTH_DATE_WEEK, monday), 1);
+	assert_int_equal(fth_date_part(FTH_DATE_WEEK, monday - 1), 53);
+	assert_int_equal(fth_date_part(FTH_DATE_ISOYEAR, monday - 1), 2020);
+	assert_int_equal(fth_date_part(FTH_DATE_DOW, monday - 1), 0);
+	assert_int_equal(fth_date_part(FTH_DATE_ISODOW, monday - 1), 7);
+	assert_int_equal(fth_date_part(FTH_DATE_CENTURY, fth_days(2000, 12, 31)), 20);
+	assert_int_equal(fth_date_part(FTH_DATE_CENTURY, fth_days(0, 1, 1)), -1);
+	for (int64_t day = -1000000; day < 1000000; day += 13) {
+		int64_t week = fth_date_part(FTH_DATE_FIRST_OF_WEEK, day);
+		int64_t month = fth_date_part(FTH_DATE_FIRST_OF_MONTH, day);
+
+		assert_true(week <= day && day - week < 7);
+		assert_int_equal(fth_date_part(FTH_DATE_ISODOW, week), 1);
+		assert_true(month <= day && day - month < 31);
+		assert_in_range(fth_date_part(FTH_DATE_WEEK, day), 1, 53);
+	}
+}
+
+static void texts_are_made(void **state)
+{
+	struct fth_str s = fth_str_of("äbä"), a = fth_str_of("ä");
+	char out[32] = {0};
+
+	(void)state;
+	assert_int_equal(fth_str_replace(s, a, fth_str_of("xyz"), NULL), 7);
+	assert_int_equal(fth_str_replace(s, a, fth_str_of("xyz"), out), 7);
+	assert_memory_equal(out, "xyzbxyz", 7);
+	assert_int_equal(fth_str_replace(s, fth_str_of(""), a, NULL), s.len);
+	assert_int_equal(fth_str_pad(s, 5, fth_str_of("-+="), true, out), 7);
+	assert_memory_equal(out, "-+äbä", 7);
+	assert_int_equal(fth_str_pad(s, 2, a, false, out), 3);
+	assert_int_equal(fth_str_pad(s, 9, fth_str_of(""), false, out), s.len);
+	assert_int_equal(fth_str_repeat(s, 2, out), 10);
+	assert_true(fth_str_repeat(s, INT64_MAX, NULL) > FTH_STR_MADE_MAX);
+	assert_true(fth_str_pad(s, INT64_MAX, a, true, NULL) > FTH_STR_MADE_MAX);
+	fth_str_reverse(fth_str_of("aäb"), out);
+	assert_memory_equal(out, "bäa", 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(decimals_are_read_and_written),
+		cmocka_unit_test(roots_are_rounded),
+		cmocka_unit_test(weeks_and_centuries),
+		cmocka_unit_test(texts_are_made),
 		cmocka_unit_test(quotients_are_rounded_half_away),
 		cmocka_unit_test(doubles_convert_as_postgresql_does),
 		cmocka_unit_test(doubles_are_printed_as_postgresql_does),

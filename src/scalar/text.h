@@ -30,4 +30,18 @@ int fth_str_substring(struct fth_str s, int64_t from, int64_t count, struct fth_
 void fth_str_upper(struct fth_str s, char *out);
 void fth_str_lower(struct fth_str s, char *out);
 
+/*
+ * text_make.c: strings that are longer than their parts. All return the bytes of the result, and
+ * write them unless `out` is NULL. Nothing is written, and more than FTH_STR_MADE_MAX returned, if
+ * the result has more bytes than that.
+ */
+#define FTH_STR_MADE_MAX 0x3fffffffu
+/* s with `to` in the place of each `from`; an empty `from` does not occur. */
+uint64_t fth_str_replace(struct fth_str s, struct fth_str from, struct fth_str to, char *out);
+/* s cut to `chars` characters, or filled up with characters of `fill`, at the start or the end. */
+uint64_t fth_str_pad(struct fth_str s, int64_t chars, struct fth_str fill, bool start, char *out);
+uint64_t fth_str_repeat(struct fth_str s, int64_t count, char *out);
+/* Character by character; out has room for s.len bytes. */
+void fth_str_reverse(struct fth_str s, char *out);
+
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""sql_postgresql_test.py FATHOM SQL_REFERENCE: the engine and the reference interpreter against PostgreSQL, topic by topic.
+"""sql_postgresql_test.py FATHOM SQL_REFERENCE [TOPIC ...]: the engine and the reference interpreter against PostgreSQL, by topic.
 
 sql_differential.py tries random queries; here are all combinations of constructs whose rules are easy to get
 wrong. A query that PostgreSQL refuses must be refused, and all others must give its rows. Exits 77 without PostgreSQL.
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+import sql_functions
 from sql_differential import MARK, NULL, PostgreSQL, same_rows, split_answers
 
 JOINS = ("join", "left join", "right join", "full join")
@@ -194,10 +195,12 @@ def compare(server, programs, topic):
 
 
 def main():
+    only = sys.argv[3:]  # names of topics
     programs = [[sys.argv[1], "sql", "{db}", "--csv", "--no-header", "--null", NULL, "--keep-going"], [sys.argv[2], "--null", NULL]]
     server = PostgreSQL()
     try:
-        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries, lists, dates, decimals_of_38_digits))
+        topics = (strings_of_all_types, columns_of_joins, with_queries, lists, dates, decimals_of_38_digits) + sql_functions.TOPICS
+        wrong = sum(compare(server, programs, topic) for topic in topics if not only or topic.__name__ in only)
     finally:
         server.close()
     sys.exit(1 if wrong else 0)

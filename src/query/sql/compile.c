@@ -3,8 +3,8 @@
  * The front end as a whole. Its folders, in the order in which a text passes them:
  *
  *  bind/     parse.c: text to PostgreSQL's parse tree, nesting bounded; bind_statement.c:
- *            statements; bind_select.c, bind_set.c, bind_from.c: queries; bind_expr.c, bind_call.c:
- *            expressions; bind_scope.c: names; typing.c: types; script.c: a script cut into
+ *            statements; bind_select.c, bind_set.c, bind_from.c, bind_grouping.c: queries; bind_expr.c, bind_call.c,
+ *            bind_agg.c, bind_number.c, bind_date.c, bind_list.c: expressions; bind_scope.c: names; typing.c: types; script.c: a script cut into
  *            statements
  *  rewrite/  rewrite.c: the order of the rewrites; unnest*.c: subqueries; push_predicates.c and
  *            inner_joins.c: predicates; simplify.c: expressions; dependencies.c and

@@ -35,7 +35,8 @@ struct sql_scope {
 	const char *clause;	 /* "WHERE" and so on */
 	bool aggregates_allowed; /* in this clause */
 	bool in_aggregate;
-	struct sql_list aggs; /* struct sql_agg */
+	struct sql_list aggs;	   /* struct sql_agg */
+	struct sql_list groupings; /* struct sql_grouping_call */
 };
 
 /* A bound query: its relation, and which columns are the result. */
@@ -65,6 +66,27 @@ struct sql_expr *sql_bind_expr(struct sql_ctx *ctx, struct sql_scope *scope,
 			       const PgQuery__Node *node);
 struct sql_expr *sql_bind_function(struct sql_ctx *ctx, struct sql_scope *scope,
 				   const PgQuery__FuncCall *call);
+const char *sql_operator_name(struct sql_ctx *ctx, size_t n, PgQuery__Node **name, int at);
+/* SQL_OP_COUNT if name is no comparison. */
+enum sql_op sql_comparison_op(const char *name);
+/* bind_list.c. value IN (items); what is not constant in the list is compared by itself. */
+struct sql_expr *sql_in_list(struct sql_ctx *ctx, struct sql_expr *value, unsigned count,
+			     struct sql_expr **items, int at);
+struct sql_expr *sql_bind_any_array(struct sql_ctx *ctx, struct sql_scope *scope,
+				    const PgQuery__AExpr *x);
+/* LIKE, ILIKE and their operators. */
+struct sql_expr *sql_bind_like(struct sql_ctx *ctx, struct sql_scope *scope,
+			       const PgQuery__AExpr *x);
+struct sql_expr *sql_bind_grouping(struct sql_ctx *ctx, struct sql_scope *scope,
+				   const PgQuery__GroupingFunc *node);
+/* NULL if name is none of an aggregate (bind_agg.c), a number (bind_number.c), a date (bind_date.c). */
+struct sql_expr *sql_bind_aggregate(struct sql_ctx *ctx, struct sql_scope *scope, const char *name,
+				    const PgQuery__FuncCall *call);
+struct sql_expr *sql_bind_numeric(struct sql_ctx *ctx, const char *name, size_t n,
+				  struct sql_expr **args, int at);
+struct sql_expr *sql_bind_date_function(struct sql_ctx *ctx, const char *name, size_t n,
+					struct sql_expr **args, int at);
+void sql_suggest_aggregates(struct sql_suggestion *s);
 struct sql_type sql_bind_type(struct sql_ctx *ctx, const PgQuery__TypeName *name);
 const char *sql_node_string(struct sql_ctx *ctx, const PgQuery__Node *node);
 /* The words for a kind of node that is not supported. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Function calls, aggregates, type names, and the words for what is not supported. */
+/*
+ * Function calls, type names, and the words for what is not supported. bind_agg.c has aggregates,
+ * bind_number.c functions of numbers, bind_date.c those of dates.
+ */
 #include "query/sql/bind/bind.h"
 #include "query/sql/bind/typing.h"
 
@@ -51,8 +54,6 @@ const char *sql_node_name(const PgQuery__Node *node)
 		return "a row value here";
 	case PG_QUERY__NODE__NODE_GROUPING_SET:
 		return "GROUPING SETS, ROLLUP or CUBE";
-	case PG_QUERY__NODE__NODE_GROUPING_FUNC:
-		return "GROUPING()";
 	case PG_QUERY__NODE__NODE_A_ARRAY_EXPR:
 		return "an array";
 	case PG_QUERY__NODE__NODE_A_INDIRECTION:
@@ -162,102 +163,7 @@ struct sql_type sql_bind_type(struct sql_ctx *ctx, const PgQuery__TypeName *name
 	return type;
 }
 
-static const struct sql_agg *find_agg(const struct sql_scope *scope, const struct sql_agg *agg)
-{
-	for (unsigned i = 0; i < scope->aggs.count; i++) {
-		const struct sql_agg *other = scope->aggs.items[i];
-
-		if (other->op == agg->op && other->distinct == agg->distinct &&
-		    (agg->arg ? other->arg && sql_equal(other->arg, agg->arg) : !other->arg))
-			return other;
-	}
-	return NULL;
-}
-
-/* With FILTER (WHERE c) the argument is CASE WHEN c THEN arg END. */
-static void filter_agg(struct sql_ctx *ctx, struct sql_scope *scope, const PgQuery__FuncCall *call,
-		       struct sql_agg *agg)
-{
-	struct sql_expr *args[3];
-
-	if (!call->agg_filter)
-		return;
-	args[0] = sql_condition(ctx, sql_bind_expr(ctx, scope, call->agg_filter), "FILTER");
-	if (agg->op == SQL_COUNT_ROWS) {
-		agg->op = SQL_COUNT;
-		agg->arg = sql_integer(ctx, SQL_TYPE_INT32, 1);
-	}
-	args[1] = agg->arg;
-	args[2] = sql_null(ctx, agg->arg->type);
-	agg->arg = sql_case_expr(ctx, agg->arg->type, 3, args, call->location);
-}
-
-/* All columns of an aggregate's argument belong to the select that it stands in. */
-static void check_agg_columns(struct sql_ctx *ctx, const struct sql_scope *scope,
-			      const struct sql_agg *agg, int at)
-{
-	struct sql_set used = {0}, own = {0};
-
-	if (!agg->arg)
-		return;
-	sql_expr_columns(ctx, agg->arg, &used);
-	for (unsigned i = 0; i < scope->columns.count; i++)
-		sql_set_add(ctx, &own,
-			    ((struct sql_scope_column *)scope->columns.items[i])->column);
-	if (!sql_set_within(&used, &own))
-		sql_unsupported(ctx, at, "an aggregate over columns of an outer query");
-}
-
-static void bind_agg_arg(struct sql_ctx *ctx, struct sql_scope *scope,
-			 const PgQuery__FuncCall *call, struct sql_agg *agg)
-{
-	if (call->agg_star) {
-		if (agg->op != SQL_COUNT)
-			sql_wrong(ctx, call->location, "only count accepts *");
-		agg->op = SQL_COUNT_ROWS;
-	} else {
-		if (call->n_args != 1)
-			sql_wrong(ctx, call->location, "an aggregate takes one argument");
-		agg->arg = sql_settle(ctx, sql_bind_expr(ctx, scope, call->args[0]));
-	}
-	agg->distinct = call->agg_distinct;
-	filter_agg(ctx, scope, call, agg);
-	/* min and max see the same with and without duplicates */
-	if (agg->op == SQL_MIN || agg->op == SQL_MAX)
-		agg->distinct = false;
-}
-
-static struct sql_expr *bind_aggregate(struct sql_ctx *ctx, struct sql_scope *scope,
-				       enum sql_agg_op op, const char *name,
-				       const PgQuery__FuncCall *call)
-{
-	struct sql_agg agg = {.op = op}, *copy;
-	const struct sql_agg *same;
-	struct sql_type type;
-
-	if (scope->in_aggregate)
-		sql_wrong(ctx, call->location, "aggregate calls cannot be nested");
-	if (!scope->aggregates_allowed)
-		sql_wrong(ctx, call->location, "aggregate %s is not allowed in %s", name,
-			  scope->clause ? scope->clause : "this clause");
-	if (call->n_agg_order || call->agg_within_group)
-		sql_unsupported(ctx, call->location, "ORDER BY inside an aggregate");
-	scope->in_aggregate = true;
-	bind_agg_arg(ctx, scope, call, &agg);
-	scope->in_aggregate = false;
-	check_agg_columns(ctx, scope, &agg, call->location);
-	same = find_agg(scope, &agg);
-	if (same)
-		return sql_column_expr(ctx, same->column, call->location);
-	type = sql_agg_type(ctx, agg.op, agg.arg ? agg.arg->type : SQL_TYPE_INT64, call->location);
-	agg.column = sql_new_column(ctx, name, type, type.kind != SQL_INT64 || op != SQL_COUNT);
-	copy = sql_alloc(ctx, sizeof(*copy));
-	*copy = agg;
-	sql_list_add(ctx, &scope->aggs, copy);
-	return sql_column_expr(ctx, agg.column, call->location);
-}
-
-/* What the arguments of a function must be: t text, i int32, d date, n number. */
+/* What the arguments of a function must be: t text, i int32. */
 struct function {
 	const char *name;
 	const char *args; /* lower case; those after | may be missing */
@@ -280,6 +186,12 @@ static const struct function functions[] = {
 	{"strpos", "tt", SQL_POSITION, SQL_INT32},
 	{"left", "ti", SQL_LEFT, SQL_VARCHAR},
 	{"right", "ti", SQL_RIGHT, SQL_VARCHAR},
+	{"replace", "ttt", SQL_REPLACE, SQL_VARCHAR},
+	{"lpad", "ti|t", SQL_LPAD, SQL_VARCHAR},
+	{"rpad", "ti|t", SQL_RPAD, SQL_VARCHAR},
+	{"repeat", "ti", SQL_REPEAT, SQL_VARCHAR},
+	{"reverse", "t", SQL_REVERSE, SQL_VARCHAR},
+	{"starts_with", "tt", SQL_STARTS_WITH, SQL_BOOL},
 };
 
 static struct sql_expr *bind_argument(struct sql_ctx *ctx, struct sql_expr *e, char kind,
@@ -319,128 +231,86 @@ static struct sql_expr *bind_plain(struct sql_ctx *ctx, const struct function *f
 				      all, at));
 }
 
-/* EXTRACT(field FROM date) is decimal, date_part('field', date) double. */
-static struct sql_expr *bind_date_part(struct sql_ctx *ctx, const char *name, size_t n,
-				       struct sql_expr **args, int at)
+/*
+ * An argument of concat as its text for people: a bool is t or f, and a char(n) has its blanks.
+ */
+static struct sql_expr *shown(struct sql_ctx *ctx, struct sql_expr *e)
 {
-	static const struct {
-		const char *name;
-		enum sql_op op;
-		int digits;
-	} parts[] = {{"year", SQL_YEAR, 7},
-		     {"quarter", SQL_QUARTER, 1},
-		     {"month", SQL_MONTH, 2},
-		     {"day", SQL_DAY, 2}};
-	struct sql_type type = {.kind = SQL_DECIMAL};
-	struct sql_expr *e;
+	static const char *const truths[] = {"t", "f"};
+	struct sql_expr *args[3];
 
-	if (n != 2 || args[0]->kind != SQL_CONST || args[0]->type.kind != SQL_UNKNOWN ||
-	    args[0]->value.null)
-		sql_wrong(ctx, at, "%s takes a field name and a date", name);
-	e = sql_coerce(ctx, args[1], (struct sql_type){.kind = SQL_DATE}, "the source of EXTRACT");
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		if (strlen(parts[i].name) != args[0]->value.length ||
-		    strncasecmp(parts[i].name, args[0]->value.text, args[0]->value.length) != 0)
-			continue;
-		type.precision = parts[i].digits;
-		e = sql_fold(ctx, sql_call(ctx, parts[i].op, type, 1, &e, at));
-		if (!strcmp(name, "date_part"))
-			e = sql_cast(ctx, e, (struct sql_type){.kind = SQL_DOUBLE}, at);
-		return e;
+	e = sql_settle(ctx, e);
+	sql_check_value(ctx, e);
+	if (e->type.kind == SQL_CHAR && e->type.length > 0) {
+		args[0] = e;
+		args[1] = sql_integer(ctx, SQL_TYPE_INT32, e->type.length);
+		args[2] = sql_constant(ctx, SQL_TYPE_TEXT,
+				       (struct sql_value){.text = " ", .length = 1}, -1);
+		return sql_fold(ctx, sql_call(ctx, SQL_RPAD, SQL_TYPE_TEXT, 3, args, e->at));
 	}
-	sql_unsupported(ctx, at, "EXTRACT of \"%.*s\"",
-			args[0]->value.length < 40 ? (int)args[0]->value.length : 40,
-			args[0]->value.text);
+	if (e->type.kind == SQL_BOOL) {
+		struct sql_expr *choice[5] = {e, NULL, sql_negate(ctx, e), NULL,
+					      sql_null(ctx, SQL_TYPE_TEXT)};
+
+		for (unsigned i = 0; i < 2; i++)
+			choice[2 * i + 1] = sql_constant(
+				ctx, SQL_TYPE_TEXT,
+				(struct sql_value){.text = truths[i], .length = 1}, -1);
+		return sql_fold(ctx, sql_case_expr(ctx, SQL_TYPE_TEXT, 5, choice, e->at));
+	}
+	return sql_is_string(e->type.kind) ? e : sql_cast(ctx, e, SQL_TYPE_TEXT, e->at);
 }
 
-static struct sql_expr *number_argument(struct sql_ctx *ctx, const char *name, struct sql_expr *e)
+static struct sql_expr *join_texts(struct sql_ctx *ctx, struct sql_expr *a, struct sql_expr *b,
+				   int at)
 {
-	char type[40];
+	struct sql_expr *args[2] = {a, b};
 
-	if (e->type.kind == SQL_UNKNOWN)
-		e = sql_coerce(ctx, e, (struct sql_type){.kind = SQL_DOUBLE}, name);
-	if (!sql_is_number(e->type.kind))
-		sql_wrong(ctx, e->at, "%s does not take %s", name, sql_type_name(e->type, type));
-	return e;
+	return sql_fold(ctx, sql_call(ctx, SQL_CONCAT, SQL_TYPE_TEXT, 2, args, at));
 }
 
-static struct sql_expr *bind_round(struct sql_ctx *ctx, size_t n, struct sql_expr **args, int at)
+/*
+ * concat passes over NULLs: coalesce(a, '') || coalesce(b, ''). concat_ws puts its separator in
+ * front of each argument that is not NULL, and removes the first one.
+ */
+static struct sql_expr *bind_concat(struct sql_ctx *ctx, const char *name, size_t n,
+				    struct sql_expr **args, int at)
 {
-	struct sql_expr *e = number_argument(ctx, "round", args[0]), *both[2];
-	struct sql_type type = e->type;
-	int64_t digits = 0;
+	struct sql_expr *empty =
+		sql_constant(ctx, SQL_TYPE_TEXT, (struct sql_value){.text = ""}, -1);
+	struct sql_expr *all = empty, *separator = NULL, *from;
+	size_t first = !strcmp(name, "concat_ws");
 
-	if (n == 2) {
-		struct sql_expr *count =
-			sql_coerce(ctx, args[1], SQL_TYPE_INT32, "the digits of round");
+	if (n <= first)
+		sql_wrong(ctx, at, "%s takes %zu arguments or more, not %zu", name, first + 1, n);
+	if (first)
+		separator = sql_coerce(ctx, args[0], SQL_TYPE_TEXT, "the separator of concat_ws");
+	for (size_t i = first; i < n; i++) {
+		struct sql_expr *e = shown(ctx, args[i]), *both[2];
 
-		if (!sql_is_const(count) || count->value.null)
-			sql_unsupported(ctx, at, "round with digits that are not a constant");
-		digits = (int64_t)count->value.integer;
-		if (digits < -SQL_PRECISION_MAX || digits > SQL_PRECISION_MAX)
-			sql_wrong(ctx, at, "round: digits %lld is not between %d and %d",
-				  (long long)digits, -SQL_PRECISION_MAX, SQL_PRECISION_MAX);
-		if (type.kind == SQL_DOUBLE)
-			sql_wrong(ctx, at, "round of a double does not take a number of digits");
+		if (separator)
+			e = join_texts(ctx, separator, e, at);
+		both[0] = e;
+		both[1] = empty;
+		e = sql_fold(ctx, sql_call(ctx, SQL_COALESCE, SQL_TYPE_TEXT, 2, both, at));
+		all = i == first ? e : join_texts(ctx, all, e, at);
 	}
-	if (type.kind == SQL_INT32 || type.kind == SQL_INT64) {
-		type = (struct sql_type){.kind = SQL_DECIMAL,
-					 .precision = type.kind == SQL_INT32 ? 10 : 19};
-		e = sql_cast(ctx, e, type, at);
-		if (n == 1) {
-			type.kind = SQL_DOUBLE; /* round(integer) is round(double precision) */
-			e = sql_cast(ctx, e, type, at);
-		}
-	}
-	if (type.kind == SQL_DECIMAL) {
-		int whole = type.precision - type.scale + 1;
-
-		type.scale = digits < 0 ? 0 : (int)digits;
-		type.precision = whole + type.scale > SQL_PRECISION_MAX ? SQL_PRECISION_MAX
-									: whole + type.scale;
-	}
-	both[0] = e;
-	both[1] = sql_integer(ctx, SQL_TYPE_INT32, digits);
-	return sql_fold(ctx, sql_call(ctx, SQL_ROUND, type, 2, both, at));
-}
-
-/* abs, floor, ceil, round, mod. */
-static struct sql_expr *bind_numeric(struct sql_ctx *ctx, const char *name, size_t n,
-				     struct sql_expr **args, int at)
-{
-	struct sql_expr *e;
-	struct sql_type type;
-
-	if (!strcmp(name, "mod") && n == 2)
-		return sql_arithmetic(ctx, SQL_MOD, args[0], args[1], at);
-	if (!strcmp(name, "round") && (n == 1 || n == 2))
-		return bind_round(ctx, n, args, at);
-	if (n != 1)
-		return NULL;
-	if (!strcmp(name, "abs")) {
-		e = number_argument(ctx, name, args[0]);
-		return sql_fold(ctx, sql_call(ctx, SQL_ABS, e->type, 1, &e, at));
-	}
-	if (strcmp(name, "floor") && strcmp(name, "ceil") && strcmp(name, "ceiling"))
-		return NULL;
-	e = number_argument(ctx, name, args[0]);
-	if (e->type.kind == SQL_INT32 || e->type.kind == SQL_INT64)
-		e = sql_cast(ctx, e, (struct sql_type){.kind = SQL_DOUBLE}, at);
-	type = e->type;
-	if (type.kind == SQL_DECIMAL) {
-		type.precision = type.precision - type.scale + 1;
-		type.scale = 0;
-	}
-	return sql_fold(ctx, sql_call(ctx, name[0] == 'f' ? SQL_FLOOR : SQL_CEIL, type, 1, &e, at));
+	if (!separator)
+		return all;
+	from = sql_fold(ctx, sql_call1(ctx, SQL_LENGTH, SQL_TYPE_INT32, separator));
+	from = sql_arithmetic(ctx, SQL_ADD, from, sql_integer(ctx, SQL_TYPE_INT32, 1), at);
+	return sql_fold(ctx, sql_call2(ctx, SQL_SUBSTRING, SQL_TYPE_TEXT, all, from));
 }
 
 static _Noreturn void unknown_function(struct sql_ctx *ctx, const char *name, int at)
 {
 	struct sql_suggestion s = {.wanted = name};
 	static const char *const others[] = {
-		"count", "sum", "avg", "min",	    "max",	"extract", "round",    "floor",
-		"ceil",	 "abs", "mod", "date_part", "coalesce", "nullif",  "greatest", "least"};
+		"extract",  "round",  "floor",	  "ceil",  "abs",    "mod",	  "trunc",
+		"sign",	    "sqrt",   "exp",	  "ln",	   "log10",  "power",	  "date_part",
+		"coalesce", "nullif", "greatest", "least", "concat", "concat_ws", "date_trunc"};
 
+	sql_suggest_aggregates(&s);
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		sql_suggest(&s, functions[i].name);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -467,18 +337,14 @@ static void check_call(struct sql_ctx *ctx, const PgQuery__FuncCall *call)
 struct sql_expr *sql_bind_function(struct sql_ctx *ctx, struct sql_scope *scope,
 				   const PgQuery__FuncCall *call)
 {
-	static const char *const aggregates[] = {
-		[SQL_COUNT_ROWS] = "", [SQL_COUNT] = "count", [SQL_SUM] = "sum",
-		[SQL_AVG] = "avg",     [SQL_MIN] = "min",     [SQL_MAX] = "max"};
 	struct sql_expr **args, *e;
 	const char *name;
 
 	check_call(ctx, call);
 	name = sql_node_string(ctx, call->funcname[call->n_funcname - 1]);
-	for (unsigned op = SQL_COUNT; op <= SQL_MAX; op++) {
-		if (!strcmp(aggregates[op], name))
-			return bind_aggregate(ctx, scope, op, name, call);
-	}
+	e = sql_bind_aggregate(ctx, scope, name, call);
+	if (e)
+		return e;
 	if (call->agg_star || call->agg_distinct || call->n_agg_order || call->agg_filter)
 		sql_unsupported(ctx, call->location, "aggregate %s", name);
 	args = SQL_ARRAY(ctx, struct sql_expr *, call->n_args);
@@ -488,9 +354,11 @@ struct sql_expr *sql_bind_function(struct sql_ctx *ctx, struct sql_scope *scope,
 		if (!strcmp(functions[i].name, name))
 			return bind_plain(ctx, &functions[i], call->n_args, args, call->location);
 	}
-	if (!strcmp(name, "extract") || !strcmp(name, "date_part"))
-		return bind_date_part(ctx, name, call->n_args, args, call->location);
-	e = bind_numeric(ctx, name, call->n_args, args, call->location);
+	if (!strcmp(name, "concat") || !strcmp(name, "concat_ws"))
+		return bind_concat(ctx, name, call->n_args, args, call->location);
+	e = sql_bind_date_function(ctx, name, call->n_args, args, call->location);
+	if (!e)
+		e = sql_bind_numeric(ctx, name, call->n_args, args, call->location);
 	if (!e)
 		unknown_function(ctx, name, call->location);
 	return e;

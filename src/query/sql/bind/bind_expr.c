@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expressions; function calls are in bind_call.c. */
+/* Expressions; function calls are in bind_call.c, LIKE and lists in bind_list.c. */
 #include "query/sql/bind/bind.h"
 #include "query/sql/bind/typing.h"
 #include "query/sql/value/value.h"
@@ -100,7 +100,7 @@ static struct sql_expr *bind_column(struct sql_ctx *ctx, struct sql_scope *scope
 			   ref->location);
 }
 
-static enum sql_op comparison_op(const char *name)
+enum sql_op sql_comparison_op(const char *name)
 {
 	static const struct {
 		const char *name;
@@ -115,7 +115,7 @@ static enum sql_op comparison_op(const char *name)
 	return SQL_OP_COUNT;
 }
 
-static const char *operator_name(struct sql_ctx *ctx, size_t n, PgQuery__Node **name, int at)
+const char *sql_operator_name(struct sql_ctx *ctx, size_t n, PgQuery__Node **name, int at)
 {
 	if (n != 1)
 		sql_unsupported(ctx, at, "an operator with a schema");
@@ -140,6 +140,24 @@ static unsigned bind_row(struct sql_ctx *ctx, struct sql_scope *scope, const PgQ
 	return n;
 }
 
+/* (a, b) < (c, d) is a < c or a = c and b < d. */
+static struct sql_expr *order_rows(struct sql_ctx *ctx, enum sql_op op, unsigned n,
+				   struct sql_expr **a, struct sql_expr **b, int at)
+{
+	enum sql_op strict = op == SQL_LE ? SQL_LT : op == SQL_GE ? SQL_GT : op;
+	struct sql_expr *e = sql_compare(ctx, op, a[n - 1], b[n - 1], at);
+
+	for (unsigned i = n - 1; i-- > 0;) {
+		struct sql_list parts = {0};
+
+		e = sql_and(ctx, sql_compare(ctx, SQL_EQ, a[i], b[i], at), e);
+		sql_list_add(ctx, &parts, sql_compare(ctx, strict, a[i], b[i], at));
+		sql_list_add(ctx, &parts, e ? e : sql_bool(ctx, true));
+		e = sql_or_list(ctx, &parts);
+	}
+	return e;
+}
+
 /* (a, b) = (c, d), also for one column. */
 static struct sql_expr *compare_rows(struct sql_ctx *ctx, enum sql_op op, unsigned n,
 				     struct sql_expr **a, struct sql_expr **b, int at)
@@ -148,8 +166,10 @@ static struct sql_expr *compare_rows(struct sql_ctx *ctx, enum sql_op op, unsign
 
 	if (n == 1)
 		return sql_compare(ctx, op, a[0], b[0], at);
+	if (op == SQL_LT || op == SQL_LE || op == SQL_GT || op == SQL_GE)
+		return order_rows(ctx, op, n, a, b, at);
 	if (op != SQL_EQ && op != SQL_NE)
-		sql_unsupported(ctx, at, "comparing rows with an operator other than = and <>");
+		sql_unsupported(ctx, at, "IS DISTINCT FROM between rows");
 	for (unsigned i = 0; i < n; i++)
 		sql_list_add(ctx, &parts, sql_compare(ctx, op, a[i], b[i], at));
 	if (op == SQL_NE)
@@ -211,7 +231,7 @@ static struct sql_expr *bind_operator(struct sql_ctx *ctx, struct sql_scope *sco
 		enum sql_op op;
 	} arithmetic[] = {
 		{"+", SQL_ADD}, {"-", SQL_SUB}, {"*", SQL_MUL}, {"/", SQL_DIV}, {"%", SQL_MOD}};
-	const char *name = operator_name(ctx, x->n_name, x->name, x->location);
+	const char *name = sql_operator_name(ctx, x->n_name, x->name, x->location);
 	struct sql_expr *a, *b;
 
 	if (!x->lexpr) {
@@ -219,8 +239,10 @@ static struct sql_expr *bind_operator(struct sql_ctx *ctx, struct sql_scope *sco
 			sql_unsupported(ctx, x->location, "prefix operator %s", name);
 		return bind_sign(ctx, name, sql_bind_expr(ctx, scope, x->rexpr), x->location);
 	}
-	if (comparison_op(name) != SQL_OP_COUNT)
-		return bind_comparison(ctx, scope, comparison_op(name), x);
+	if (sql_comparison_op(name) != SQL_OP_COUNT)
+		return bind_comparison(ctx, scope, sql_comparison_op(name), x);
+	if (strstr(name, "~~"))
+		return sql_bind_like(ctx, scope, x);
 	a = sql_bind_expr(ctx, scope, x->lexpr);
 	b = sql_bind_expr(ctx, scope, x->rexpr);
 	for (size_t i = 0; i < sizeof(arithmetic) / sizeof(arithmetic[0]); i++) {
@@ -229,6 +251,8 @@ static struct sql_expr *bind_operator(struct sql_ctx *ctx, struct sql_scope *sco
 	}
 	if (!strcmp(name, "||"))
 		return bind_concat(ctx, a, b, x->location);
+	if (!strcmp(name, "^"))
+		return sql_bind_numeric(ctx, "power", 2, (struct sql_expr *[]){a, b}, x->location);
 	sql_unsupported(ctx, x->location, "operator %s", name);
 }
 
@@ -248,46 +272,16 @@ static struct sql_expr *bind_in_rows(struct sql_ctx *ctx, struct sql_scope *scop
 	return sql_or_list(ctx, &parts);
 }
 
-/* x IN (constants): the first type decides for all. args[0] is x. */
-static struct sql_expr *in_constants(struct sql_ctx *ctx, unsigned n, struct sql_expr **args,
-				     int at)
-{
-	struct sql_type type = {.kind = SQL_UNKNOWN};
-
-	if (n == 2)
-		return sql_compare(ctx, SQL_EQ, args[0], args[1], at);
-	for (unsigned i = 0; i < n; i++)
-		type = sql_common_type(ctx, type, args[i]->type, "IN", args[i]->at);
-	if (type.kind == SQL_UNKNOWN)
-		type = SQL_TYPE_TEXT;
-	for (unsigned i = 0; i < n; i++)
-		args[i] = sql_compared(ctx, args[i], type, "IN");
-	return sql_fold(ctx, sql_call(ctx, SQL_IN, SQL_TYPE_BOOL, n, args, at));
-}
-
-/* x IN (list): what is not constant in the list is compared by itself. */
 static struct sql_expr *bind_in_list(struct sql_ctx *ctx, struct sql_scope *scope,
 				     const PgQuery__AExpr *x)
 {
 	const PgQuery__List *list = x->rexpr->list;
-	struct sql_expr **args = SQL_ARRAY(ctx, struct sql_expr *, list->n_items + 1);
+	struct sql_expr **items = SQL_ARRAY(ctx, struct sql_expr *, list->n_items);
 	struct sql_expr *value = sql_bind_expr(ctx, scope, x->lexpr);
-	struct sql_list parts = {0};
-	unsigned n = 1;
 
-	args[0] = value;
-	for (size_t i = 0; i < list->n_items; i++) {
-		struct sql_expr *item = sql_bind_expr(ctx, scope, list->items[i]);
-
-		if (sql_is_const(item))
-			args[n++] = item;
-		else
-			sql_list_add(ctx, &parts,
-				     sql_compare(ctx, SQL_EQ, value, item, x->location));
-	}
-	if (n > 1)
-		sql_list_add(ctx, &parts, in_constants(ctx, n, args, x->location));
-	return sql_or_list(ctx, &parts);
+	for (size_t i = 0; i < list->n_items; i++)
+		items[i] = sql_bind_expr(ctx, scope, list->items[i]);
+	return sql_in_list(ctx, value, (unsigned)list->n_items, items, x->location);
 }
 
 static struct sql_expr *bind_in(struct sql_ctx *ctx, struct sql_scope *scope,
@@ -301,7 +295,7 @@ static struct sql_expr *bind_in(struct sql_ctx *ctx, struct sql_scope *scope,
 		e = bind_in_rows(ctx, scope, x);
 	else
 		e = bind_in_list(ctx, scope, x);
-	if (!strcmp(operator_name(ctx, x->n_name, x->name, x->location), "<>"))
+	if (!strcmp(sql_operator_name(ctx, x->n_name, x->name, x->location), "<>"))
 		e = sql_negate(ctx, e);
 	return e;
 }
@@ -309,55 +303,32 @@ static struct sql_expr *bind_in(struct sql_ctx *ctx, struct sql_scope *scope,
 static struct sql_expr *bind_between(struct sql_ctx *ctx, struct sql_scope *scope,
 				     const PgQuery__AExpr *x)
 {
-	struct sql_expr *value = sql_bind_expr(ctx, scope, x->lexpr), *low, *high, *both;
+	struct sql_expr *value = sql_bind_expr(ctx, scope, x->lexpr), *bounds[2], *low, *high,
+			*both;
+	bool symmetric = x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_BETWEEN_SYM ||
+			 x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN_SYM;
+	bool negate = x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN ||
+		      x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN_SYM;
 
 	if (x->rexpr->node_case != PG_QUERY__NODE__NODE_LIST || x->rexpr->list->n_items != 2)
 		sql_unsupported(ctx, x->location, "this form of BETWEEN");
-	low = sql_bind_expr(ctx, scope, x->rexpr->list->items[0]);
-	high = sql_bind_expr(ctx, scope, x->rexpr->list->items[1]);
-	low = sql_compare(ctx, SQL_GE, value, low, x->location);
-	high = sql_compare(ctx, SQL_LE, value, high, x->location);
+	for (unsigned i = 0; i < 2; i++)
+		bounds[i] = sql_bind_expr(ctx, scope, x->rexpr->list->items[i]);
+	low = sql_compare(ctx, SQL_GE, value, bounds[0], x->location);
+	high = sql_compare(ctx, SQL_LE, value, bounds[1], x->location);
 	both = sql_and(ctx, low, high);
 	if (!both)
 		both = sql_bool(ctx, true);
-	return x->kind == PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN ? sql_negate(ctx, both) : both;
-}
+	if (symmetric) {
+		struct sql_list parts = {0};
 
-/* The pattern's escape character: that of like_escape(pattern, character), else a backslash. */
-static struct sql_expr *bind_like(struct sql_ctx *ctx, struct sql_scope *scope,
-				  const PgQuery__AExpr *x)
-{
-	const PgQuery__Node *pattern = x->rexpr;
-	struct sql_expr *args[3], *e;
-	bool escape = pattern->node_case == PG_QUERY__NODE__NODE_FUNC_CALL &&
-		      pattern->func_call->n_args == 2 && pattern->func_call->n_funcname == 2 &&
-		      !strcmp(sql_node_string(ctx, pattern->func_call->funcname[1]), "like_escape");
-
-	args[0] = sql_settle(ctx, sql_bind_expr(ctx, scope, x->lexpr));
-	if (escape) {
-		args[1] = sql_bind_expr(ctx, scope, pattern->func_call->args[0]);
-		args[2] = sql_settle(ctx, sql_bind_expr(ctx, scope, pattern->func_call->args[1]));
-	} else {
-		struct sql_value backslash = {.text = "\\", .length = 1};
-
-		args[1] = sql_bind_expr(ctx, scope, pattern);
-		args[2] = sql_constant(ctx, SQL_TYPE_TEXT, backslash, -1);
+		sql_list_add(ctx, &parts, both);
+		both = sql_and(ctx, sql_compare(ctx, SQL_GE, value, bounds[1], x->location),
+			       sql_compare(ctx, SQL_LE, value, bounds[0], x->location));
+		sql_list_add(ctx, &parts, both ? both : sql_bool(ctx, true));
+		both = sql_or_list(ctx, &parts);
 	}
-	args[1] = sql_settle(ctx, args[1]);
-	for (int i = 0; i < 3; i++) {
-		if (!sql_is_string(args[i]->type.kind))
-			sql_wrong(ctx, x->location, "LIKE needs text operands");
-	}
-	if (!sql_is_const(args[1]))
-		sql_unsupported(ctx, args[1]->at, "a LIKE pattern that is not a constant");
-	if (!sql_is_const(args[2]))
-		sql_unsupported(ctx, args[2]->at, "an ESCAPE that is not a constant");
-	if (!args[2]->value.null && args[2]->value.length > 1)
-		sql_wrong(ctx, args[2]->at, "an escape string must be one ASCII character");
-	e = sql_fold(ctx, sql_call(ctx, SQL_LIKE, SQL_TYPE_BOOL, 3, args, x->location));
-	if (!strcmp(operator_name(ctx, x->n_name, x->name, x->location), "!~~"))
-		e = sql_negate(ctx, e);
-	return e;
+	return negate ? sql_negate(ctx, both) : both;
 }
 
 static struct sql_expr *bind_nullif(struct sql_ctx *ctx, struct sql_scope *scope,
@@ -386,20 +357,18 @@ static struct sql_expr *bind_a_expr(struct sql_ctx *ctx, struct sql_scope *scope
 	case PG_QUERY__A__EXPR__KIND__AEXPR_IN:
 		return bind_in(ctx, scope, x);
 	case PG_QUERY__A__EXPR__KIND__AEXPR_LIKE:
-		return bind_like(ctx, scope, x);
+	case PG_QUERY__A__EXPR__KIND__AEXPR_ILIKE:
+		return sql_bind_like(ctx, scope, x);
 	case PG_QUERY__A__EXPR__KIND__AEXPR_BETWEEN:
 	case PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN:
-		return bind_between(ctx, scope, x);
-	case PG_QUERY__A__EXPR__KIND__AEXPR_ILIKE:
-		sql_unsupported(ctx, x->location, "ILIKE");
-	case PG_QUERY__A__EXPR__KIND__AEXPR_SIMILAR:
-		sql_unsupported(ctx, x->location, "SIMILAR TO");
 	case PG_QUERY__A__EXPR__KIND__AEXPR_BETWEEN_SYM:
 	case PG_QUERY__A__EXPR__KIND__AEXPR_NOT_BETWEEN_SYM:
-		sql_unsupported(ctx, x->location, "BETWEEN SYMMETRIC");
+		return bind_between(ctx, scope, x);
+	case PG_QUERY__A__EXPR__KIND__AEXPR_SIMILAR:
+		sql_unsupported(ctx, x->location, "SIMILAR TO");
 	case PG_QUERY__A__EXPR__KIND__AEXPR_OP_ANY:
 	case PG_QUERY__A__EXPR__KIND__AEXPR_OP_ALL:
-		sql_unsupported(ctx, x->location, "ANY or ALL of an array");
+		return sql_bind_any_array(ctx, scope, x);
 	default:
 		sql_unsupported(ctx, x->location, "this operator");
 	}
@@ -597,7 +566,8 @@ static struct sql_expr *bind_any(struct sql_ctx *ctx, struct sql_scope *scope,
 	unsigned n = bind_row(ctx, scope, x->testexpr, &args);
 
 	if (x->n_oper_name)
-		op = comparison_op(operator_name(ctx, x->n_oper_name, x->oper_name, x->location));
+		op = sql_comparison_op(
+			sql_operator_name(ctx, x->n_oper_name, x->oper_name, x->location));
 	if (op == SQL_OP_COUNT)
 		sql_unsupported(ctx, x->location, "this operator before a subquery");
 	if (n != bound.count)
@@ -682,6 +652,8 @@ static struct sql_expr *bind_node(struct sql_ctx *ctx, struct sql_scope *scope,
 		return bind_cast(ctx, scope, node->type_cast);
 	case PG_QUERY__NODE__NODE_SUB_LINK:
 		return bind_subquery(ctx, scope, node->sub_link);
+	case PG_QUERY__NODE__NODE_GROUPING_FUNC:
+		return sql_bind_grouping(ctx, scope, node->grouping_func);
 	case PG_QUERY__NODE__NODE_FUNC_CALL:
 		return sql_bind_function(ctx, scope, node->func_call);
 	default:

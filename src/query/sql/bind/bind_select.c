@@ -2,8 +2,10 @@
 /*
  * Queries: a select, VALUES, and the two sides of a set operation (bind_set.c). The relations of a
  * select, from below: FROM, filter (WHERE), projection (computed group keys), aggregate, filter
- * (HAVING), projection (select list and sort keys), aggregate (DISTINCT), sort, limit.
+ * (HAVING), projection (select list and sort keys), aggregate (DISTINCT), sort, limit. With
+ * GROUPING SETS all of it up to the projection is bound once for each set, and the rows are united.
  */
+#include "query/sql/bind/bind_grouping.h"
 #include "query/sql/bind/bind_query.h"
 #include "query/sql/bind/typing.h"
 
@@ -24,6 +26,8 @@ struct select_state {
 	struct sql_list items;	/* struct select_item: the select list, then hidden sort keys */
 	unsigned visible;	/* items of the select list */
 	struct sql_list groups; /* struct sql_expr: the keys of GROUP BY */
+	struct sql_sets sets;
+	uint64_t set; /* the one that is bound */
 	struct sql_expr *having;
 	unsigned sort_count;
 	unsigned *sort_items; /* the item that each ORDER BY key is */
@@ -204,25 +208,42 @@ static bool uses_agg(struct select_state *s, const struct sql_expr *e)
 	return false;
 }
 
+struct select_keys {
+	struct sql_group_keys base;
+	struct select_state *s;
+};
+
+/* The number of a key; equal ones are one. */
+static unsigned add_group(struct sql_group_keys *base, const PgQuery__Node *node)
+{
+	struct select_state *s = ((struct select_keys *)base)->s;
+	struct sql_expr *e = bind_group(s, node);
+
+	if (uses_agg(s, e))
+		sql_wrong(s->ctx, e->at, "an aggregate is not allowed in GROUP BY");
+	if (sql_has_subquery(e))
+		sql_unsupported(s->ctx, e->at, "a subquery in GROUP BY");
+	for (unsigned j = 0; j < s->groups.count; j++) {
+		if (sql_equal(s->groups.items[j], e))
+			return j;
+	}
+	sql_list_add(s->ctx, &s->groups, e);
+	return s->groups.count - 1;
+}
+
 static void bind_groups(struct select_state *s)
 {
+	struct select_keys keys = {.base = {.add = add_group}, .s = s};
+
 	s->scope.aggregates_allowed = false;
 	s->scope.clause = "GROUP BY";
 	if (s->select->group_distinct)
 		sql_unsupported(s->ctx, -1, "GROUP BY DISTINCT");
-	for (size_t i = 0; i < s->select->n_group_clause; i++) {
-		struct sql_expr *e = bind_group(s, s->select->group_clause[i]);
-		bool again = false;
-
-		if (uses_agg(s, e))
-			sql_wrong(s->ctx, e->at, "an aggregate is not allowed in GROUP BY");
-		if (sql_has_subquery(e))
-			sql_unsupported(s->ctx, e->at, "a subquery in GROUP BY");
-		for (unsigned j = 0; j < s->groups.count; j++)
-			again |= sql_equal(s->groups.items[j], e);
-		if (!again)
-			sql_list_add(s->ctx, &s->groups, e);
-	}
+	sql_bind_sets(s->ctx, &keys.base, s->select, &s->sets);
+	if (s->sets.any && s->groups.count > SQL_SET_KEYS_MAX)
+		sql_unsupported(s->ctx, -1, "GROUPING SETS, ROLLUP or CUBE of more than %d keys",
+				SQL_SET_KEYS_MAX);
+	s->set = s->sets.sets[0];
 }
 
 /* ORDER BY: a position; a name of the select list; an expression. */
@@ -266,6 +287,25 @@ struct group_keys {
 	struct sql_set allowed;
 };
 
+/* Whether key i is one of the set that is bound. */
+static bool in_set(const struct select_state *s, unsigned i)
+{
+	return !s->sets.any || (s->set >> i & 1);
+}
+
+/* The value of e if it is a GROUPING(...), or NULL. */
+static struct sql_expr *replace_grouping(const struct select_state *s, const struct sql_expr *e)
+{
+	for (unsigned i = 0; e->kind == SQL_COLUMN && i < s->scope.groupings.count; i++) {
+		const struct sql_grouping_call *call = s->scope.groupings.items[i];
+
+		if (call->column == e->column)
+			return sql_grouping_value(s->ctx, call, &s->groups, &s->sets, s->set);
+	}
+	return NULL;
+}
+
+/* Keys that are not in the set are NULL. */
 static struct sql_expr *replace_group(struct sql_ctx *ctx, void *arg, struct sql_expr *e)
 {
 	const struct group_keys *keys = arg;
@@ -273,6 +313,8 @@ static struct sql_expr *replace_group(struct sql_ctx *ctx, void *arg, struct sql
 	for (unsigned i = 0; i < keys->count; i++) {
 		struct sql_expr *key = keys->s->groups.items[i];
 
+		if (!in_set(keys->s, i) && sql_equal(key, e))
+			return sql_null(ctx, e->type);
 		if (key->kind != SQL_COLUMN && sql_equal(key, e)) {
 			struct sql_expr *column = sql_column_expr(ctx, keys->columns[i], e->at);
 
@@ -280,7 +322,7 @@ static struct sql_expr *replace_group(struct sql_ctx *ctx, void *arg, struct sql
 			return column;
 		}
 	}
-	return NULL;
+	return replace_grouping(keys->s, e);
 }
 
 /*
@@ -332,7 +374,7 @@ static void check_grouped(struct group_keys *keys, const struct sql_set *inputs,
 		if (!sql_set_has(&used, (int)column) || !sql_set_has(inputs, (int)column) ||
 		    sql_set_has(&keys->allowed, (int)column))
 			continue;
-		if (determined(ctx, &keys->allowed, (int)column)) {
+		if (!keys->s->sets.any && determined(ctx, &keys->allowed, (int)column)) {
 			sql_set_add(ctx, &keys->allowed, (int)column);
 			sql_list_add(ctx, carried, sql_column_expr(ctx, (int)column, -1));
 			continue;
@@ -372,16 +414,22 @@ static void project_keys(struct select_state *s, struct group_keys *keys)
 static struct sql_rel *make_aggregate(struct select_state *s, const struct group_keys *keys,
 				      const struct sql_list *carried)
 {
-	unsigned key_count = keys->count + carried->count, agg_count = s->scope.aggs.count;
-	struct sql_rel *rel =
-		sql_new_rel(s->ctx, SQL_AGGREGATE, s->rel, NULL, key_count + agg_count);
+	unsigned count = 0, key_count, agg_count = s->scope.aggs.count;
+	int *columns = SQL_ARRAY(s->ctx, int, keys->count);
+	struct sql_rel *rel;
 
-	memcpy(rel->columns, keys->columns, keys->count * sizeof(int));
+	for (unsigned i = 0; i < keys->count; i++) {
+		if (in_set(s, i))
+			columns[count++] = keys->columns[i];
+	}
+	key_count = count + carried->count;
+	rel = sql_new_rel(s->ctx, SQL_AGGREGATE, s->rel, NULL, key_count + agg_count);
+	memcpy(rel->columns, columns, count * sizeof(int));
 	for (unsigned i = 0; i < carried->count; i++)
-		rel->columns[keys->count + i] = ((struct sql_expr *)carried->items[i])->column;
+		rel->columns[count + i] = ((struct sql_expr *)carried->items[i])->column;
 	rel->agg.key_count = key_count;
-	rel->agg.determinant_count = keys->count;
-	rel->agg.grouped = s->select->n_group_clause > 0;
+	rel->agg.determinant_count = count;
+	rel->agg.grouped = s->select->n_group_clause > 0 && (!s->sets.any || s->set);
 	rel->agg.agg_count = agg_count;
 	rel->agg.aggs = SQL_ARRAY(s->ctx, struct sql_agg, agg_count);
 	for (unsigned i = 0; i < agg_count; i++) {
@@ -397,7 +445,8 @@ static void add_grouping(struct select_state *s)
 	struct sql_list carried = {0};
 	struct sql_set inputs = {0};
 
-	if (!s->select->n_group_clause && !s->scope.aggs.count && !s->select->having_clause)
+	if (!s->select->n_group_clause && !s->scope.aggs.count && !s->select->having_clause &&
+	    !s->scope.groupings.count)
 		return;
 	sql_set_add_outputs(s->ctx, &inputs, s->rel);
 	keys.columns = SQL_ARRAY(s->ctx, int, keys.count);
@@ -541,7 +590,6 @@ static struct sql_bound finish_select(struct select_state *s)
 	int *sort_columns = SQL_ARRAY(ctx, int, s->sort_count);
 	struct sql_bound bound = {.count = s->visible};
 
-	project_items(s);
 	if (s->select->n_distinct_clause)
 		s->rel = sql_distinct(ctx, s->rel);
 	for (unsigned i = 0; i < s->sort_count; i++)
@@ -557,6 +605,77 @@ static struct sql_bound finish_select(struct select_state *s)
 	return bound;
 }
 
+/* Everything but the relations above WHERE. */
+static void bind_clauses(struct select_state *s)
+{
+	const PgQuery__SelectStmt *select = s->select;
+	struct sql_ctx *ctx = s->ctx;
+
+	s->rel = sql_bind_from(ctx, &s->scope, select);
+	if (select->where_clause) {
+		s->scope.clause = "WHERE";
+		s->rel = sql_filter(
+			ctx, s->rel,
+			sql_condition(ctx, sql_bind_expr(ctx, &s->scope, select->where_clause),
+				      "WHERE"));
+	}
+	bind_select_list(s);
+	bind_groups(s);
+	if (select->having_clause) {
+		s->scope.aggregates_allowed = true;
+		s->scope.clause = "HAVING";
+		s->having = sql_condition(ctx, sql_bind_expr(ctx, &s->scope, select->having_clause),
+					  "HAVING");
+	}
+	bind_sort_keys(s);
+}
+
+/* The items of one grouping set, as columns of their own. */
+static int *project_set(struct select_state *s)
+{
+	struct sql_expr **exprs = SQL_ARRAY(s->ctx, struct sql_expr *, s->items.count);
+	int *columns = SQL_ARRAY(s->ctx, int, s->items.count);
+
+	add_grouping(s);
+	for (unsigned i = 0; i < s->items.count; i++) {
+		exprs[i] = item_at(s, i)->expr;
+		columns[i] = sql_new_column(s->ctx, item_at(s, i)->name, exprs[i]->type, true);
+	}
+	s->rel = sql_project(s->ctx, s->rel, s->items.count, columns, exprs);
+	return columns;
+}
+
+/* The rows of all grouping sets. */
+static void unite_sets(struct select_state *s, const struct select_state *start)
+{
+	unsigned width = s->items.count;
+	int *columns = project_set(s);
+
+	for (unsigned i = 1; i < s->sets.count; i++) {
+		struct select_state next = *start;
+		struct sql_rel *both;
+
+		if (++s->ctx->select_count > SQL_SELECTS_MAX)
+			sql_wrong(s->ctx, -1,
+				  "the statement has more than %d SELECTs, including those of "
+				  "grouping sets",
+				  SQL_SELECTS_MAX);
+		bind_clauses(&next);
+		next.set = next.sets.sets[i];
+		both = sql_new_rel(s->ctx, SQL_UNION, s->rel, NULL, width);
+		both->set.left_columns = columns;
+		both->set.right_columns = project_set(&next);
+		both->right = next.rel;
+		for (unsigned j = 0; j < width; j++)
+			both->columns[j] = sql_new_column(s->ctx, item_at(s, j)->name,
+							  s->ctx->columns[columns[j]].type, true);
+		columns = sql_copy_columns(s->ctx, width, both->columns);
+		s->rel = both;
+	}
+	for (unsigned j = 0; j < width; j++)
+		item_at(s, j)->column = columns[j];
+}
+
 static struct sql_bound bind_plain_select(struct sql_ctx *ctx, const struct sql_scope *parent,
 					  const struct sql_cte *ctes,
 					  const PgQuery__SelectStmt *select, bool keep_unknown)
@@ -565,26 +684,16 @@ static struct sql_bound bind_plain_select(struct sql_ctx *ctx, const struct sql_
 				 .select = select,
 				 .scope = {.parent = parent, .ctes = ctes},
 				 .keep_unknown = keep_unknown};
+	struct select_state start = s;
 
 	check_select(ctx, select);
-	s.rel = sql_bind_from(ctx, &s.scope, select);
-	if (select->where_clause) {
-		s.scope.clause = "WHERE";
-		s.rel = sql_filter(ctx, s.rel,
-				   sql_condition(ctx,
-						 sql_bind_expr(ctx, &s.scope, select->where_clause),
-						 "WHERE"));
+	bind_clauses(&s);
+	if (s.sets.any) {
+		unite_sets(&s, &start);
+	} else {
+		add_grouping(&s);
+		project_items(&s);
 	}
-	bind_select_list(&s);
-	bind_groups(&s);
-	if (select->having_clause) {
-		s.scope.aggregates_allowed = true;
-		s.scope.clause = "HAVING";
-		s.having = sql_condition(ctx, sql_bind_expr(ctx, &s.scope, select->having_clause),
-					 "HAVING");
-	}
-	bind_sort_keys(&s);
-	add_grouping(&s);
 	return finish_select(&s);
 }
 

@@ -194,18 +194,82 @@ struct sql_bound sql_bind_set(struct sql_ctx *ctx, const struct sql_scope *paren
 	return finish_set(ctx, bound, select);
 }
 
-/* One cell; VALUES is a table of its own, so it may not look outside. */
 static struct sql_expr *bind_cell(struct sql_ctx *ctx, struct sql_scope *scope,
 				  const PgQuery__Node *node)
 {
 	struct sql_expr *e = sql_bind_expr(ctx, scope, node);
-	struct sql_set used = {0};
 
 	sql_check_value(ctx, e);
-	sql_expr_columns(ctx, e, &used);
-	if (sql_has_subquery(e) || !sql_set_empty(&used))
-		sql_unsupported(ctx, sql_node_location(node), "a column or subquery in VALUES");
 	return e;
+}
+
+/* Whether all cells of a row are computed from nothing else. */
+static bool is_plain_row(struct sql_ctx *ctx, const struct sql_rel *values, unsigned row)
+{
+	for (unsigned i = 0; i < values->width; i++) {
+		const struct sql_expr *e = values->values.cells[row * values->width + i];
+		struct sql_set used = {0};
+
+		sql_expr_columns(ctx, e, &used);
+		if (sql_has_subquery(e) || !sql_set_empty(&used))
+			return false;
+	}
+	return true;
+}
+
+/* Rows `from` to `to` of VALUES as a relation: one row with subqueries, or plain rows. */
+static struct sql_bound part_of_values(struct sql_ctx *ctx, const struct sql_rel *values,
+				       unsigned from, unsigned to, bool plain)
+{
+	unsigned width = values->width;
+	struct sql_bound part = {.count = width, .columns = SQL_ARRAY(ctx, int, width)};
+	struct sql_expr **cells = values->values.cells + (size_t)from * width;
+
+	for (unsigned i = 0; i < width; i++) {
+		const struct sql_column column = ctx->columns[values->columns[i]];
+
+		part.columns[i] = sql_new_column(ctx, column.name, column.type, true);
+	}
+	if (!plain) {
+		part.rel = sql_project(ctx, sql_one_row(ctx), width, part.columns, cells);
+		return part;
+	}
+	part.rel = sql_new_rel(ctx, SQL_VALUES, NULL, NULL, width);
+	memcpy(part.rel->columns, part.columns, width * sizeof(int));
+	part.rel->values.row_count = to - from;
+	part.rel->values.cells = cells;
+	return part;
+}
+
+/* VALUES with subqueries or columns of outer queries is the union of its rows. */
+static struct sql_rel *split_values(struct sql_ctx *ctx, struct sql_rel *values)
+{
+	unsigned rows = values->values.row_count, width = values->width;
+	struct sql_type *types = SQL_ARRAY(ctx, struct sql_type, width);
+	struct sql_bound all = {0};
+
+	for (unsigned i = 0; i < width; i++)
+		types[i] = ctx->columns[values->columns[i]].type;
+	for (unsigned from = 0, to; from < rows; from = to) {
+		bool plain = is_plain_row(ctx, values, from);
+		struct sql_bound part;
+
+		for (to = from + 1; plain && to < rows && is_plain_row(ctx, values, to); to++)
+			;
+		if (plain && from == 0 && to == rows)
+			return values;
+		part = part_of_values(ctx, values, from, to, plain);
+		part.names = SQL_ARRAY(ctx, const char *, width);
+		for (unsigned i = 0; i < width; i++)
+			part.names[i] = ctx->columns[values->columns[i]].name;
+		if (all.rel) {
+			all.rel = make_union(ctx, &all, &part, types);
+			all.columns = sql_copy_columns(ctx, width, all.rel->columns);
+		} else {
+			all = part;
+		}
+	}
+	return all.rel;
 }
 
 static void unify_cells(struct sql_ctx *ctx, struct sql_rel *rel, unsigned column)
@@ -252,6 +316,7 @@ struct sql_bound sql_bind_values(struct sql_ctx *ctx, const struct sql_scope *pa
 		unify_cells(ctx, rel, j);
 		bound.names[j] = ctx->columns[rel->columns[j]].name;
 	}
+	bound.rel = rel = split_values(ctx, rel);
 	bound.columns = sql_copy_columns(ctx, width, rel->columns);
 	return finish_set(ctx, bound, select);
 }

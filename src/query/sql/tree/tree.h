@@ -66,6 +66,11 @@ enum sql_op {
 	SQL_ROUND, /* number, digits: half away from zero */
 	SQL_FLOOR,
 	SQL_CEIL,
+	SQL_SQRT, /* double, or decimal; the next ones are of doubles */
+	SQL_EXP,
+	SQL_LN,
+	SQL_LOG10,
+	SQL_POWER,
 	/* dates */
 	SQL_DATE_ADD,	   /* date, interval constant; months clamp the day to the month's last */
 	SQL_DATE_ADD_DAYS, /* date, int32 */
@@ -74,6 +79,8 @@ enum sql_op {
 	SQL_QUARTER,
 	SQL_MONTH,
 	SQL_DAY,
+	SQL_DATE_PART,	/* date, constant enum fth_date_part: int32 or decimal */
+	SQL_DATE_TRUNC, /* date, constant enum fth_date_part: a date */
 	/* strings: lengths and positions count characters, from 1 */
 	SQL_CONCAT,
 	SQL_SUBSTRING, /* string, start [, length] */
@@ -86,6 +93,12 @@ enum sql_op {
 	SQL_POSITION, /* string, what is searched: 0 if absent */
 	SQL_LEFT,
 	SQL_RIGHT,
+	SQL_REPLACE, /* string, what is searched, what takes its place */
+	SQL_LPAD,    /* string, characters, what it is filled up with */
+	SQL_RPAD,
+	SQL_REPEAT,
+	SQL_REVERSE,
+	SQL_STARTS_WITH,
 	/* others */
 	SQL_COALESCE,
 	SQL_NULLIF,

@@ -379,6 +379,17 @@ static bool call_may_fail(const struct sql_expr *e)
 	case SQL_DATE_ADD:
 	case SQL_DATE_ADD_DAYS:
 	case SQL_DATE_DIFF:
+	case SQL_SQRT:
+	case SQL_EXP:
+	case SQL_LN:
+	case SQL_LOG10:
+	case SQL_POWER:
+	case SQL_DATE_PART:
+	case SQL_DATE_TRUNC:
+	case SQL_REPLACE:
+	case SQL_LPAD:
+	case SQL_RPAD:
+	case SQL_REPEAT:
 		return true;
 	case SQL_SUBSTRING:
 		return e->count > 2 &&
@@ -528,6 +539,19 @@ const char *sql_op_name(enum sql_op op)
 		[SQL_POSITION] = "position",
 		[SQL_LEFT] = "left",
 		[SQL_RIGHT] = "right",
+		[SQL_SQRT] = "sqrt",
+		[SQL_EXP] = "exp",
+		[SQL_LN] = "ln",
+		[SQL_LOG10] = "log10",
+		[SQL_POWER] = "power",
+		[SQL_DATE_PART] = "date_part",
+		[SQL_DATE_TRUNC] = "date_trunc",
+		[SQL_REPLACE] = "replace",
+		[SQL_LPAD] = "lpad",
+		[SQL_RPAD] = "rpad",
+		[SQL_REPEAT] = "repeat",
+		[SQL_REVERSE] = "reverse",
+		[SQL_STARTS_WITH] = "starts_with",
 		[SQL_COALESCE] = "coalesce",
 		[SQL_NULLIF] = "nullif",
 		[SQL_GREATEST] = "greatest",

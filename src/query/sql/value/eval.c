@@ -6,6 +6,7 @@
 #include "query/sql/value/eval_internal.h"
 
 #include "scalar/calendar.h"
+#include "scalar/math.h"
 #include "scalar/num.h"
 
 #include <errno.h>
@@ -369,6 +370,26 @@ static int eval_round(struct sql_env *env, const struct sql_expr *e, struct sql_
 	return 0;
 }
 
+/* SQRT, EXP, LN, LOG10, POWER, with the first argument in *value. */
+static int eval_math(struct sql_env *env, const struct sql_expr *e, struct sql_value *value)
+{
+	struct sql_value power = {0};
+	const char *why;
+	int rc = e->count > 1 ? sql_eval(env, e->args[1], &power) : 0;
+
+	if (rc < 0 || power.null) {
+		*value = power;
+		return rc;
+	}
+	if (e->type.kind == SQL_DECIMAL)
+		why = fth_dec_sqrt(value->integer, (unsigned)e->args[0]->type.scale,
+				   (unsigned)e->type.scale, &value->integer);
+	else
+		why = fth_f64_math(FTH_MATH_SQRT + (e->op - SQL_SQRT), value->real, power.real,
+				   &value->real);
+	return why ? sql_eval_fail(env, EINVAL, why) : 0;
+}
+
 /* Functions whose result is NULL if their first argument is, with that argument in *value. */
 static int eval_first(struct sql_env *env, const struct sql_expr *e, struct sql_value *value)
 {
@@ -394,6 +415,18 @@ static int eval_first(struct sql_env *env, const struct sql_expr *e, struct sql_
 	case SQL_MONTH:
 	case SQL_DAY:
 		return eval_date_part(e->op, value);
+	case SQL_SQRT:
+	case SQL_EXP:
+	case SQL_LN:
+	case SQL_LOG10:
+	case SQL_POWER:
+		return eval_math(env, e, value);
+	case SQL_DATE_PART:
+	case SQL_DATE_TRUNC:
+		return set_integer(env, SQL_DATE,
+				   fth_date_part((enum fth_date_part)e->args[1]->value.integer,
+						 (int64_t)value->integer),
+				   value);
 	case SQL_DATE_ADD:
 		rc = sql_eval(env, e->args[1], &other);
 		if (rc < 0)

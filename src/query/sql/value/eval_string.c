@@ -129,9 +129,49 @@ static void eval_end(enum sql_op op, int64_t count, struct sql_value *value)
 	sql_eval_substring(value, op == SQL_LEFT ? 1 : all - count + 1, count);
 }
 
+/* REPLACE, LPAD, RPAD, REPEAT: with `out` NULL, the bytes of the result. */
+static uint64_t make_string(const struct sql_expr *e, struct fth_str s,
+			    const struct sql_value *second, const struct sql_value *third,
+			    char *out)
+{
+	if (e->op == SQL_REPLACE)
+		return fth_str_replace(s, str_of(second), str_of(third), out);
+	if (e->op == SQL_REPEAT)
+		return fth_str_repeat(s, (int64_t)second->integer, out);
+	return fth_str_pad(s, (int64_t)second->integer, str_of(third), e->op == SQL_LPAD, out);
+}
+
+static int eval_made(struct sql_env *env, const struct sql_expr *e, const struct sql_value *second,
+		     const struct sql_value *third, struct sql_value *value)
+{
+	uint64_t bytes = make_string(e, str_of(value), second, third, NULL);
+	char *text;
+
+	if (bytes > FTH_STR_MADE_MAX)
+		return sql_eval_fail(env, ERANGE, "the result is longer than 1073741823 bytes");
+	text = sql_arena_alloc(env->arena, bytes + 1);
+	if (!text)
+		return -ENOMEM;
+	make_string(e, str_of(value), second, third, text);
+	value->text = text;
+	value->length = bytes;
+	return 0;
+}
+
+static int eval_reverse(struct sql_env *env, struct sql_value *value)
+{
+	char *text = sql_arena_alloc(env->arena, value->length + 1);
+
+	if (!text)
+		return -ENOMEM;
+	fth_str_reverse(str_of(value), text);
+	value->text = text;
+	return 0;
+}
+
 int sql_eval_string(struct sql_env *env, const struct sql_expr *e, struct sql_value *value)
 {
-	struct sql_value second, third;
+	struct sql_value second = {0}, third = {0};
 	int rc = 0;
 
 	if (e->count > 1)
@@ -170,6 +210,17 @@ int sql_eval_string(struct sql_env *env, const struct sql_expr *e, struct sql_va
 	case SQL_LEFT:
 	case SQL_RIGHT:
 		eval_end(e->op, (int64_t)second.integer, value);
+		return 0;
+	case SQL_REPLACE:
+	case SQL_LPAD:
+	case SQL_RPAD:
+	case SQL_REPEAT:
+		return eval_made(env, e, &second, &third, value);
+	case SQL_REVERSE:
+		return eval_reverse(env, value);
+	case SQL_STARTS_WITH:
+		set_number(value, value->length >= second.length &&
+					  memcmp(value->text, second.text, second.length) == 0);
 		return 0;
 	default:
 		return sql_eval_fail(env, EINVAL, "unknown operator");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Expression trees: constructors, and the types of results. */
 #include "query/vec/prog/expression.h"
+#include "scalar/calendar.h"
 #include "scalar/num.h"
 
 #include "fathom/base/error.h"
@@ -10,12 +11,14 @@
 static const char *const type_names[FTH_T_COUNT] = {
 	"boolean", "integer", "bigint", "numeric", "date", "double precision", "text", "character"};
 static const char *const op_names[FTH_OP_COUNT] = {
-	"+",	    "-",     "*",     "/",	 "%",	    "-",     "abs",	   "round",
-	"floor",    "ceil",  "=",     "<>",	 "<",	    "<=",    ">",	   ">=",
-	"and",	    "or",    "not",   "is null", "between", "in",    "case",	   "coalesce",
-	"nullif",   "cast",  "year",  "quarter", "month",   "day",   "add_months", "substring",
-	"like",	    "upper", "lower", "length",	 "trim",    "ltrim", "rtrim",	   "||",
-	"position", "left",  "right",
+	"+",	      "-",	   "*",		 "/",	      "%",	 "-",	     "abs",
+	"round",      "floor",	   "ceil",	 "sqrt",      "exp",	 "ln",	     "log10",
+	"power",      "=",	   "<>",	 "<",	      "<=",	 ">",	     ">=",
+	"and",	      "or",	   "not",	 "is null",   "between", "in",	     "case",
+	"coalesce",   "nullif",	   "cast",	 "year",      "quarter", "month",    "day",
+	"add_months", "date_part", "date_trunc", "substring", "like",	 "upper",    "lower",
+	"length",     "trim",	   "ltrim",	 "rtrim",     "||",	 "position", "left",
+	"right",      "replace",   "lpad",	 "rpad",      "repeat",	 "reverse",  "starts_with",
 };
 
 const char *fth_type_name(struct fth_type type)
@@ -243,7 +246,7 @@ static bool is_const_text(const struct fth_expr *e)
 static bool text_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 		      struct fth_type *out)
 {
-	*out = fth_type(op == FTH_OP_LIKE			       ? FTH_T_BOOL
+	*out = fth_type(op == FTH_OP_LIKE || op == FTH_OP_STARTS_WITH  ? FTH_T_BOOL
 			: op == FTH_OP_LENGTH || op == FTH_OP_POSITION ? FTH_T_INT32
 								       : FTH_T_TEXT);
 	if (!fth_type_is_text(args[0]->type))
@@ -255,10 +258,17 @@ static bool text_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 		return (n == 2 || (n == 3 && is_const_text(args[2]))) && is_const_text(args[1]);
 	case FTH_OP_CONCAT:
 	case FTH_OP_POSITION:
+	case FTH_OP_STARTS_WITH:
 		return n == 2 && fth_type_is_text(args[1]->type);
 	case FTH_OP_LEFT:
 	case FTH_OP_RIGHT:
+	case FTH_OP_REPEAT:
 		return n == 2 && is_int(args[1]);
+	case FTH_OP_LPAD:
+	case FTH_OP_RPAD:
+		return n == 3 && is_int(args[1]) && fth_type_is_text(args[2]->type);
+	case FTH_OP_REPLACE:
+		return n == 3 && fth_type_is_text(args[1]->type) && fth_type_is_text(args[2]->type);
 	case FTH_OP_TRIM:
 	case FTH_OP_LTRIM:
 	case FTH_OP_RTRIM:
@@ -281,6 +291,28 @@ static bool round_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 	if (op != FTH_OP_ABS)
 		out->scale = digits && args[1]->i > 0 ? (uint8_t)args[1]->i : 0;
 	return (n == 1 || digits) && fth_type_is_number(*out);
+}
+
+/* SQRT, EXP, LN, LOG10, POWER. */
+static bool math_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
+		      struct fth_type *out)
+{
+	*out = args[0]->type;
+	if (op == FTH_OP_SQRT && n == 1 && out->kind == FTH_T_DECIMAL) {
+		*out = fth_type_decimal(0, fth_dec_div_scale(out->scale, 0));
+		return true;
+	}
+	return out->kind == FTH_T_DOUBLE && n == (op == FTH_OP_POWER ? 2 : 1) &&
+	       args[n - 1]->type.kind == FTH_T_DOUBLE;
+}
+
+static bool part_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
+		      struct fth_type *out)
+{
+	*out = fth_type(op == FTH_OP_DATE_PART ? FTH_T_INT32 : FTH_T_DATE);
+	return n == 2 && args[0]->type.kind == FTH_T_DATE && is_int(args[1]) &&
+	       args[1]->kind == FTH_EXPR_CONST && !args[1]->is_null && args[1]->i >= 0 &&
+	       args[1]->i < FTH_DATE_PARTS;
 }
 
 static bool all_bool(unsigned n, struct fth_expr *const *args)
@@ -319,6 +351,12 @@ static bool call_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 	case FTH_OP_FLOOR:
 	case FTH_OP_CEIL:
 		return round_type(op, n, args, out);
+	case FTH_OP_SQRT:
+	case FTH_OP_EXP:
+	case FTH_OP_LN:
+	case FTH_OP_LOG10:
+	case FTH_OP_POWER:
+		return math_type(op, n, args, out);
 	case FTH_OP_EQ:
 	case FTH_OP_NE:
 	case FTH_OP_LT:
@@ -352,6 +390,9 @@ static bool call_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 	case FTH_OP_ADD_MONTHS:
 		*out = fth_type(FTH_T_DATE);
 		return n == 2 && args[0]->type.kind == FTH_T_DATE && is_int(args[1]);
+	case FTH_OP_DATE_PART:
+	case FTH_OP_DATE_TRUNC:
+		return part_type(op, n, args, out);
 	case FTH_OP_CAST:
 	case FTH_OP_COUNT:
 		return false;

@@ -69,6 +69,11 @@ enum fth_op {
 	FTH_OP_ROUND, /* number [, constant digits]: half away from zero, doubles to even */
 	FTH_OP_FLOOR,
 	FTH_OP_CEIL,
+	FTH_OP_SQRT, /* double, or decimal with a scale of 16 or more; the next are of doubles */
+	FTH_OP_EXP,
+	FTH_OP_LN,
+	FTH_OP_LOG10,
+	FTH_OP_POWER,
 	/* comparisons */
 	FTH_OP_EQ,
 	FTH_OP_NE,
@@ -100,6 +105,8 @@ enum fth_op {
 	FTH_OP_MONTH,
 	FTH_OP_DAY,
 	FTH_OP_ADD_MONTHS, /* date, int */
+	FTH_OP_DATE_PART,  /* date, constant enum fth_date_part: an int */
+	FTH_OP_DATE_TRUNC, /* date, constant enum fth_date_part: a date */
 	/* text */
 	FTH_OP_SUBSTRING, /* text, from [, count] */
 	FTH_OP_LIKE,	  /* text, constant pattern [, constant escape character, or '' for none] */
@@ -114,6 +121,12 @@ enum fth_op {
 	FTH_OP_POSITION,
 	FTH_OP_LEFT, /* text, characters; if negative, all but that many */
 	FTH_OP_RIGHT,
+	FTH_OP_REPLACE, /* text, what is searched, what takes its place */
+	FTH_OP_LPAD,	/* text, characters, what it is filled up with */
+	FTH_OP_RPAD,
+	FTH_OP_REPEAT, /* text, int */
+	FTH_OP_REVERSE,
+	FTH_OP_STARTS_WITH, /* text, text */
 	FTH_OP_COUNT
 };
 

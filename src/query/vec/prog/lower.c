@@ -310,6 +310,12 @@ int fth_lower(struct lower *l, const struct fth_expr *e, int scope)
 	case FTH_OP_POSITION:
 	case FTH_OP_LEFT:
 	case FTH_OP_RIGHT:
+	case FTH_OP_REPLACE:
+	case FTH_OP_LPAD:
+	case FTH_OP_RPAD:
+	case FTH_OP_REPEAT:
+	case FTH_OP_REVERSE:
+	case FTH_OP_STARTS_WITH:
 		return fth_lower_text(l, e, scope);
 	default:
 		return fth_lower_number(l, e, scope);

@@ -348,6 +348,27 @@ static int lower_neg(struct lower *l, const struct fth_expr *e, int scope)
 	return emit_typed(l, FTH_KERN_SUB, fth_emit_int(l, 0), a, e->type, scope);
 }
 
+/* SQRT, EXP, LN, LOG10, POWER. */
+static int lower_math(struct lower *l, const struct fth_expr *e, int scope)
+{
+	bool decimal = e->type.kind == FTH_T_DECIMAL;
+	struct insn in = fth_insn(decimal ? I_DEC_SQRT : I_F64_MATH, FTH_F64, 0, -1);
+
+	in.a = fth_lower(l, e->args[0], scope);
+	if (e->nargs == 2)
+		in.b = fth_lower(l, e->args[1], scope);
+	if (in.a < 0 || (e->nargs == 2 && in.b < 0))
+		return in.a < 0 ? in.a : in.b;
+	in.sub = (uint8_t)(FTH_MATH_SQRT + (e->op - FTH_OP_SQRT));
+	in.error = ERR_F64;
+	in.scope = scope;
+	if (!decimal)
+		return fth_emit(l, in, true, 0, 0);
+	in.type = FTH_I128;
+	in.k = e->args[0]->type.scale | e->type.scale << 8;
+	return fth_emit(l, in, true, 0, fth_dec_max());
+}
+
 /* ---- dates ---- */
 
 static fth_i128 part_of_date(enum fth_op op, fth_i128 days)
@@ -385,6 +406,18 @@ static int lower_part(struct lower *l, const struct fth_expr *e, int scope)
 	in = fth_insn(fast ? I_CIVIL : I_CIVIL_ROW, FTH_I32, a, -1);
 	in.sub = (uint8_t)e->op;
 	return a < 0 ? a : fth_emit(l, in, true, r.lo, r.hi);
+}
+
+/* DATE_PART and DATE_TRUNC. */
+static int lower_date_part(struct lower *l, const struct fth_expr *e, int scope)
+{
+	struct insn in = fth_insn(I_DATE_PART, FTH_I32, 0, -1);
+
+	in.a = fth_lower(l, e->args[0], scope);
+	in.sub = (uint8_t)e->args[1]->i;
+	in.error = ERR_DATE;
+	in.scope = scope;
+	return in.a < 0 ? in.a : fth_emit(l, in, true, INT32_MIN, INT32_MAX);
 }
 
 static int lower_add_months(struct lower *l, const struct fth_expr *e, int scope)
@@ -522,6 +555,15 @@ int fth_lower_number(struct lower *l, const struct fth_expr *e, int scope)
 	case FTH_OP_CAST:
 		return fth_lower_cast(l, fth_lower(l, e->args[0], scope), e->args[0]->type, e->type,
 				      scope);
+	case FTH_OP_SQRT:
+	case FTH_OP_EXP:
+	case FTH_OP_LN:
+	case FTH_OP_LOG10:
+	case FTH_OP_POWER:
+		return lower_math(l, e, scope);
+	case FTH_OP_DATE_PART:
+	case FTH_OP_DATE_TRUNC:
+		return lower_date_part(l, e, scope);
 	case FTH_OP_ADD_MONTHS:
 		return lower_add_months(l, e, scope);
 	default:

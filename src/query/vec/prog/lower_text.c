@@ -73,6 +73,32 @@ static int lower_second(struct lower *l, const struct fth_expr *e, int scope)
 			   fth_type(FTH_T_TEXT), scope);
 }
 
+/* REPLACE, LPAD, RPAD, REPEAT: what they make may be too long. */
+static int lower_made(struct lower *l, const struct fth_expr *e, int scope)
+{
+	struct insn in = fth_insn(e->op == FTH_OP_REPLACE  ? I_REPLACE
+				  : e->op == FTH_OP_REPEAT ? I_REPEAT
+							   : I_FILL,
+				  FTH_STR, 0, 0);
+
+	in.a = lower_plain(l, e, scope);
+	in.b = e->op == FTH_OP_REPLACE ? lower_second(l, e, scope)
+				       : fth_lower(l, e->args[1], scope);
+	if (in.a < 0 || in.b < 0)
+		return in.a < 0 ? in.a : in.b;
+	if (e->nargs == 3) {
+		in.c = fth_emit_as(l, fth_lower(l, e->args[2], scope), e->args[2]->type,
+				   fth_type(FTH_T_TEXT), scope);
+		if (in.c < 0)
+			return in.c;
+	}
+	in.sub = e->op == FTH_OP_LPAD;
+	in.error = ERR_SYNTAX;
+	in.scope = scope;
+	in.name = fth_op_name(e->op);
+	return fth_emit(l, in, true, 0, 0);
+}
+
 int fth_lower_text(struct lower *l, const struct fth_expr *e, int scope)
 {
 	struct insn in = fth_insn(I_TRIM, FTH_STR, 0, -1);
@@ -82,6 +108,9 @@ int fth_lower_text(struct lower *l, const struct fth_expr *e, int scope)
 		return lower_substring(l, e, scope);
 	if (e->op == FTH_OP_LIKE)
 		return lower_like(l, e, scope);
+	if (e->op == FTH_OP_REPLACE || e->op == FTH_OP_LPAD || e->op == FTH_OP_RPAD ||
+	    e->op == FTH_OP_REPEAT)
+		return lower_made(l, e, scope);
 	in.a = lower_plain(l, e, scope);
 	if (in.a < 0)
 		return in.a;
@@ -105,6 +134,15 @@ int fth_lower_text(struct lower *l, const struct fth_expr *e, int scope)
 		in.op = I_POSITION;
 		in.type = FTH_I32;
 		hi = INT32_MAX;
+		in.b = lower_second(l, e, scope);
+		break;
+	case FTH_OP_REVERSE:
+		in.op = I_REVERSE;
+		break;
+	case FTH_OP_STARTS_WITH:
+		in.op = I_STARTS_WITH;
+		in.type = FTH_BITS;
+		hi = 1;
 		in.b = lower_second(l, e, scope);
 		break;
 	case FTH_OP_LEFT:
@@ -154,6 +192,8 @@ static bool is_total(const struct fth_expr *e)
 	case FTH_OP_POSITION:
 	case FTH_OP_LEFT:
 	case FTH_OP_RIGHT:
+	case FTH_OP_REVERSE:
+	case FTH_OP_STARTS_WITH:
 		return true;
 	case FTH_OP_SUBSTRING:
 		return e->args[1]->kind == FTH_EXPR_CONST &&

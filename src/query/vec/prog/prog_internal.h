@@ -17,6 +17,7 @@
 #include "query/vec/like.h"
 #include "query/vec/prog/prog.h"
 #include "scalar/calendar.h"
+#include "scalar/math.h"
 #include "scalar/num.h"
 #include "scalar/text.h"
 
@@ -57,6 +58,8 @@ enum insn_op {
 	I_F64_ARITH,
 	I_F64_NEG,
 	I_F64_ROUND, /* sub: fth_op */
+	I_F64_MATH,  /* sub: enum fth_math */
+	I_DEC_SQRT,  /* k: scale, and that of the result << 8 */
 	I_F64_ORDER,
 	I_F64_OF_DEC,
 	I_DEC_OF_F64,
@@ -73,6 +76,7 @@ enum insn_op {
 	I_INT_OF_BOOL,
 	I_MEMBER,
 	I_CIVIL_ROW,
+	I_DATE_PART, /* sub: enum fth_date_part */
 	I_ADD_MONTHS,
 	I_CMP_TEXT,
 	I_MEMBER_TEXT,
@@ -87,6 +91,11 @@ enum insn_op {
 	I_CONCAT,
 	I_POSITION,
 	I_END, /* sub: fth_op, left or right */
+	I_REPLACE,
+	I_FILL, /* lpad and rpad; sub: 1 at the start */
+	I_REPEAT,
+	I_REVERSE,
+	I_STARTS_WITH,
 	I_COUNT
 };
 

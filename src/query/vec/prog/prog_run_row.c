@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Instructions that go row by row, over those rows that count and are not null: divisions, casts,
- * doubles and text. Scalar arguments are read in place.
+ * doubles and text. prog_run_math.c has roots, powers, parts of dates and text that is made.
  */
-#include "query/vec/prog/prog_internal.h"
+#include "query/vec/prog/prog_row.h"
 
 #include "fathom/base/error.h"
 
 #include <errno.h>
 #include <math.h>
-
-/* ---- rows and arguments ---- */
 
 /* Those that count; x->rows. Results of shared instructions are needed by every scope. */
 static void find_rows(struct fth_prog_run *x, const struct insn *in)
@@ -20,32 +18,6 @@ static void find_rows(struct fth_prog_run *x, const struct insn *in)
 
 	for (unsigned i = 0; i < fth_bits_words(x->n); i++)
 		x->rows[i] = scope[i] & ~(nulls ? nulls[i] : 0);
-}
-
-#define FOR_ROWS(x, i)                                                                  \
-	for (unsigned w_ = 0; w_ < fth_bits_words((x)->n); w_++)                        \
-		for (uint64_t bits_ = (x)->rows[w_], i = 0;                             \
-		     bits_ && ((i = w_ * 64 + (unsigned)__builtin_ctzll(bits_)), true); \
-		     bits_ &= bits_ - 1)
-
-static double f64_at(const struct fth_prog_run *x, int r, uint64_t i)
-{
-	return ((const double *)x->vals[r].data)[x->prog->regs[r].scalar ? 0 : i];
-}
-
-static struct fth_str str_at(const struct fth_prog_run *x, int r, uint64_t i)
-{
-	return ((const struct fth_str *)x->vals[r].data)[x->prog->regs[r].scalar ? 0 : i];
-}
-
-static fth_i128 int_at(const struct fth_prog_run *x, int r, uint64_t i)
-{
-	return fth_run_int(x, r, (unsigned)i);
-}
-
-static int row_error(const struct insn *in, int rc)
-{
-	return fth_run_error(in, rc, (struct fth_str){"", 0, 0});
 }
 
 /* ---- integers and decimals ---- */
@@ -666,6 +638,14 @@ static int (*const row_functions[I_COUNT])(struct fth_prog_run *, const struct i
 	[I_CONCAT] = row_concat,
 	[I_POSITION] = row_position,
 	[I_END] = row_end,
+	[I_STARTS_WITH] = fth_row_starts_with,
+	[I_REVERSE] = fth_row_reverse,
+	[I_REPEAT] = fth_row_repeat,
+	[I_FILL] = fth_row_fill,
+	[I_REPLACE] = fth_row_replace,
+	[I_DATE_PART] = fth_row_date_part,
+	[I_DEC_SQRT] = fth_row_dec_sqrt,
+	[I_F64_MATH] = fth_row_f64_math,
 };
 
 int fth_run_rowwise(struct fth_prog_run *x, const struct insn *in)
