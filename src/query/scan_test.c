@@ -275,6 +275,58 @@ static void text_of_few_rows_is_fetched(void **state)
 	fixture_close(&f);
 }
 
+#define WANTED 50000 /* rows, in which each key below 25000 comes twice */
+
+static void open_wanted(struct table_fixture *f)
+{
+	char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	for (int i = 0; i < WANTED; i++)
+		fprintf(out, "%d\n", i * 7919 % 25000);
+	fclose(out);
+	fixture_fill(f, "wanted", "key int not null", text);
+	free(text);
+}
+
+/* Rows in random order need the text of another table: it is read once, not batch by batch. */
+static void joined_text_that_fits_is_read_once(void **state)
+{
+	struct table_fixture f;
+	struct answer a, all;
+	uint64_t once;
+
+	(void)state;
+	open_table(&f);
+	open_wanted(&f);
+	once = column_bytes(&f, "comment") + column_bytes(&f, "k") + 4 * WANTED;
+	assert_ok(ask(f.db, "select sum(length(comment)) from t", 1, NULL, &all));
+	for (unsigned threads = 1; threads <= 2; threads++) {
+		assert_ok(ask(f.db, "select sum(length(comment)) from wanted join t on key = k",
+			      threads, NULL, &a));
+		assert_int_equal(a.first, 2 * all.first);
+		assert_true(a.total.bytes <= once);
+		assert_ok(ask(f.db,
+			      "select sum(n) from (select comment, count(*) n from wanted left "
+			      "join t on key = k group by comment) g",
+			      threads, NULL, &a));
+		assert_int_equal(a.first, WANTED);
+		assert_true(a.total.bytes <= once);
+		assert_ok(ask(f.db,
+			      "select count(*) from (select comment from wanted left join t on "
+			      "key = k) g where comment is null",
+			      threads, NULL, &a));
+		assert_int_equal(a.first, WANTED - 2 * ROWS);
+		/* It does not fit: the answer is the same. */
+		assert_ok(ask_in(f.db, 4 << 20,
+				 "select sum(length(comment)) from wanted join t on key = k",
+				 threads, NULL, &a));
+		assert_int_equal(a.first, 2 * all.first);
+	}
+	fixture_close(&f);
+}
+
 /* Values in order: each replaces the one before, whose memory is used again. */
 static void greatest_text_of_sorted_rows(void **state)
 {
@@ -505,6 +557,7 @@ int main(void)
 		cmocka_unit_test(groups_without_keys_are_not_read),
 		cmocka_unit_test(columns_of_masked_groups_are_not_read),
 		cmocka_unit_test(text_of_few_rows_is_fetched),
+		cmocka_unit_test(joined_text_that_fits_is_read_once),
 		cmocka_unit_test(greatest_text_of_sorted_rows),
 		cmocka_unit_test(keys_before_structures),
 		cmocka_unit_test(limits_end_scans),
