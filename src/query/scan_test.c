@@ -82,6 +82,7 @@ struct answer {
 	int64_t first; /* of the first row and column */
 	uint64_t rows;
 	struct exec_stats total;
+	uint64_t memory; /* the most that was in use */
 };
 
 static int take_rows(void *user, const struct fth_vec *vecs, const struct fth_sel *sel)
@@ -110,10 +111,10 @@ static void add_up(struct answer *a, const struct exec_stats *stats, unsigned n)
 }
 
 /* Run a query; returns 0 or its error. Everything that was allocated is given back. */
-static int ask(struct fth_table_db *db, const char *sql, unsigned threads,
-	       const atomic_bool *cancel, struct answer *a)
+static int ask_in(struct fth_table_db *db, uint64_t budget, const char *sql, unsigned threads,
+		  const atomic_bool *cancel, struct answer *a)
 {
-	struct fth_qmem *mem = fth_qmem_new(64 << 20);
+	struct fth_qmem *mem = fth_qmem_new(budget);
 	struct exec_options options = {.mem = mem, .threads = threads, .cancel = cancel};
 	struct plan_options plan = {.mem = mem, .open = catalog_table};
 	struct exec_stats stats[16] = {{0}};
@@ -137,11 +138,18 @@ static int ask(struct fth_table_db *db, const char *sql, unsigned threads,
 		rc = exec_run(&set, &options, take_rows, a, stats);
 		add_up(a, stats, set.task_count);
 	}
+	a->memory = fth_qmem_peak(mem);
 	sql_free(statement);
 	fth_arena_release(&arena);
 	catalog_free(catalog);
 	assert_int_equal(fth_qmem_close(mem), 0);
 	return rc;
+}
+
+static int ask(struct fth_table_db *db, const char *sql, unsigned threads,
+	       const atomic_bool *cancel, struct answer *a)
+{
+	return ask_in(db, 64 << 20, sql, threads, cancel, a);
 }
 
 /* count(*) of a predicate, and the groups that are read for it. */
@@ -264,6 +272,88 @@ static void text_of_few_rows_is_fetched(void **state)
 	assert_int_equal(a.first, 19999);
 	assert_true(a.total.bytes <
 		    column_bytes(&f, "mix") + column_bytes(&f, "k") + column_bytes(&f, "comment"));
+	fixture_close(&f);
+}
+
+#define WANTED 50000 /* rows, in which each key below 25000 comes twice */
+
+static void open_wanted(struct table_fixture *f)
+{
+	char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	for (int i = 0; i < WANTED; i++)
+		fprintf(out, "%d\n", i * 7919 % 25000);
+	fclose(out);
+	fixture_fill(f, "wanted", "key int not null", text);
+	free(text);
+}
+
+/* Rows in random order need the text of another table: it is read once, not batch by batch. */
+static void joined_text_that_fits_is_read_once(void **state)
+{
+	struct table_fixture f;
+	struct answer a, all;
+	uint64_t once;
+
+	(void)state;
+	open_table(&f);
+	open_wanted(&f);
+	once = column_bytes(&f, "comment") + column_bytes(&f, "k") + 4 * WANTED;
+	assert_ok(ask(f.db, "select sum(length(comment)) from t", 1, NULL, &all));
+	for (unsigned threads = 1; threads <= 2; threads++) {
+		assert_ok(ask(f.db, "select sum(length(comment)) from wanted join t on key = k",
+			      threads, NULL, &a));
+		assert_int_equal(a.first, 2 * all.first);
+		assert_true(a.total.bytes <= once);
+		assert_ok(ask(f.db,
+			      "select sum(n) from (select comment, count(*) n from wanted left "
+			      "join t on key = k group by comment) g",
+			      threads, NULL, &a));
+		assert_int_equal(a.first, WANTED);
+		assert_true(a.total.bytes <= once);
+		assert_ok(ask(f.db,
+			      "select count(*) from (select comment from wanted left join t on "
+			      "key = k) g where comment is null",
+			      threads, NULL, &a));
+		assert_int_equal(a.first, WANTED - 2 * ROWS);
+		/* It does not fit: the answer is the same. */
+		assert_ok(ask_in(f.db, 4 << 20,
+				 "select sum(length(comment)) from wanted join t on key = k",
+				 threads, NULL, &a));
+		assert_int_equal(a.first, 2 * all.first);
+	}
+	fixture_close(&f);
+}
+
+/* Values in order: each replaces the one before, whose memory is used again. */
+static void greatest_text_of_sorted_rows(void **state)
+{
+	const int rows = 80000;
+	struct table_fixture f;
+	struct answer a;
+	char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	(void)state;
+	fixture_open(&f);
+	for (int i = 0; i < rows; i++)
+		fprintf(out, "%d,%05d%0*d\n", i % 3, i, 200, i);
+	fclose(out);
+	fixture_fill(&f, "lines", "g int not null, line varchar(300) not null", text);
+	free(text);
+	assert_ok(ask(f.db, "select cast(substring(max(line) from 1 for 5) as int) from lines", 1,
+		      NULL, &a));
+	assert_int_equal(a.first, rows - 1);
+	assert_true(a.memory < length / 2);
+	assert_ok(ask(f.db,
+		      "select sum(cast(substring(x from 1 for 5) as int)) from (select g, "
+		      "max(line) x from lines group by g) y",
+		      1, NULL, &a));
+	assert_int_equal(a.first, 3 * rows - 6);
+	assert_true(a.memory < length / 2);
 	fixture_close(&f);
 }
 
@@ -467,6 +557,8 @@ int main(void)
 		cmocka_unit_test(groups_without_keys_are_not_read),
 		cmocka_unit_test(columns_of_masked_groups_are_not_read),
 		cmocka_unit_test(text_of_few_rows_is_fetched),
+		cmocka_unit_test(joined_text_that_fits_is_read_once),
+		cmocka_unit_test(greatest_text_of_sorted_rows),
 		cmocka_unit_test(keys_before_structures),
 		cmocka_unit_test(limits_end_scans),
 		cmocka_unit_test(canceled_queries_end),

@@ -16,6 +16,7 @@
 #include "query/exec/decode.h"
 #include "query/exec/runner.h"
 #include "query/exec/row_group_skip.h"
+#include "query/task/slot.h"
 #include "query/vec/prog/prog.h"
 
 #include <math.h>
@@ -295,7 +296,7 @@ static double structure_bytes(const struct task *t, double rows)
 	double record =
 		slots_width(t, r->keys, r->key_count) + slots_width(t, r->columns, r->column_count);
 
-	return BUILD_FIXED + 2 * rows * (record + 16);
+	return BUILD_FIXED + 2 * rows * (record + 16) + (double)task_payload_text(t);
 }
 
 static unsigned threads_of(const struct estimator *e, const struct task *t)
@@ -492,7 +493,8 @@ static double parts_of(const struct estimator *e, unsigned number)
 	spec = result_index(t, columns);
 	spec.room = (uint64_t)(half / structures_with(e, number));
 	need = build_need(&spec, t->estimate.rows_most,
-			  exec_threads(e->options->threads, UINT32_MAX));
+			  exec_threads(e->options->threads, UINT32_MAX)) +
+	       (double)task_payload_text(t);
 	return need <= (double)spec.room ? 1 : ceil(2 * need / (double)spec.room);
 }
 

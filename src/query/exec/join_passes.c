@@ -12,6 +12,7 @@
  */
 #include "query/exec/join_passes.h"
 
+#include "query/task/slot.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>
@@ -150,7 +151,7 @@ static uint64_t expected_bytes(const struct task *t)
 
 	for (unsigned i = 0; i < t->result_count; i++)
 		bytes += t->estimate.rows * 4;
-	return (uint64_t)(bytes + t->estimate.rows * 2);
+	return (uint64_t)(bytes + t->estimate.rows * 2) + task_payload_text(t);
 }
 
 uint64_t pass_room(const struct exec *e, unsigned number)

@@ -212,6 +212,7 @@ struct group_states {
 	uint32_t started;
 	uint64_t added; /* rows so far */
 	struct fth_arena text;
+	uint64_t live_text, dead_text; /* bytes of it that states use; that they used before */
 	/* of a batch */
 	int64_t *ints;
 	int64_t *sums;
@@ -272,7 +273,12 @@ struct group_partial {
 
 /* Sums have 128 bits from now on if those of so many rows may need them. */
 int group_widen_sums(struct group_states *s, uint64_t rows);
+/*
+ * Copy a text for a state, instead of the one at *to, if that has one. Texts of all states may move.
+ */
 int group_keep_text(struct group_states *s, struct fth_str *to, struct fth_str text);
+/* No state has a text any more. */
+void group_forget_texts(struct group_states *s);
 int group_states_merge(struct group_states *s, const struct group_partial *from,
 		       const uint32_t *numbers);
 /* Values of distinct aggregate i: value j belongs to group numbers[j]. */

@@ -288,7 +288,7 @@ void group_states_release(struct group_states *g)
 void group_states_clear(struct group_states *g)
 {
 	g->started = 0;
-	fth_arena_reset(&g->text);
+	group_forget_texts(g);
 	for (unsigned i = 0; i < g->count; i++) {
 		if (g->states[i].distinct)
 			distinct_set_clear(&g->states[i].pairs);
@@ -444,17 +444,6 @@ int group_widen_sums(struct group_states *g, uint64_t rows)
 		widen |= is_narrow_sum(&g->states[i]) &&
 			 exceeds(g->states[i].most, rows, (fth_u128)1 << 63);
 	return widen ? widen_all(g) : 0;
-}
-
-int group_keep_text(struct group_states *g, struct fth_str *to, struct fth_str s)
-{
-	char *copy = fth_arena_alloc(&g->text, s.len + 1, 1);
-
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, s.data, s.len);
-	*to = (struct fth_str){copy, s.len, 0};
-	return 0;
 }
 
 static int keep_texts(struct group_states *g, struct group_state *s, const struct fth_vec *v,

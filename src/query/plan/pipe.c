@@ -194,8 +194,11 @@ static int fetch(struct planner *p, struct pipe *pipe, struct binding *b)
 {
 	struct task_slot slot = slot_of_column(p, b->column, b->table, b->ordinal);
 	struct task_step *step;
-	struct task_source_column *column = plan_alloc(p, sizeof(*column));
+	struct task_source_column *column;
 
+	if (plan_carry_text(p, pipe, b, &slot, &b->slot))
+		return p->error;
+	column = plan_alloc(p, sizeof(*column));
 	slot.nullable |= pipe->task->slots[b->row_slot].nullable;
 	b->slot = pipe_add_slot(p, pipe, &slot);
 	step = pipe_add_step(p, pipe, TASK_FETCH);

@@ -22,7 +22,8 @@ struct planner {
 	struct fth_arena *arena;
 	struct task **tasks; /* closed, in order */
 	unsigned task_count, task_room;
-	int error; /* the first; what fails returns NULL or this */
+	uint64_t carried; /* bytes of text that maps hold: carried_text.c */
+	int error;	  /* the first; what fails returns NULL or this */
 };
 
 struct binding {
@@ -91,6 +92,16 @@ int pipe_pack(struct planner *p, struct pipe *pipe, const int *columns, unsigned
 
 /* Close the pipe: its task becomes the next in order. Returns its number, or TASK_NONE. */
 uint32_t pipe_close(struct planner *p, struct pipe *pipe);
+
+/* ---- carried_text.c ---- */
+
+/*
+ * Instead of a fetch of a deferred column of text: look it up in a map of the whole column. Returns
+ * false, and adds nothing, if few rows need it or if it does not fit. `slot` describes the column;
+ * *out is its slot in the pipe, or TASK_NONE with p->error.
+ */
+bool plan_carry_text(struct planner *p, struct pipe *pipe, const struct binding *b,
+		     const struct task_slot *slot, uint32_t *out);
 
 /* ---- plan_expr.c ---- */
 

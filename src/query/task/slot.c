@@ -146,6 +146,33 @@ int task_slot_of_aggregate(enum task_aggregate_op op, const struct task_slot *ar
 
 /* ---- tasks ---- */
 
+/*
+ * Beside its bytes a string has a place among all and one in a hash table, both in arrays that
+ * double, which are there twice while they grow; and its row has a record.
+ */
+#define STRING_MEMORY 96u
+
+uint64_t task_text_memory(const struct fth_table *table, unsigned column)
+{
+	return fth_table_facts(table, column)->string_bytes + fth_table_rows(table) * STRING_MEMORY;
+}
+
+uint64_t task_payload_text(const struct task *t)
+{
+	const struct task_source *s = &t->source;
+	uint64_t bytes = 0;
+
+	if (s->kind != TASK_TABLE || !task_builds_structure(t))
+		return 0;
+	for (unsigned i = 0; i < t->reduce.column_count; i++)
+		for (unsigned k = 0; k < s->column_count; k++)
+			if (s->columns[k].slot == t->reduce.columns[i] &&
+			    fth_type_is_text(t->slots[s->columns[k].slot].type) &&
+			    t->slots[s->columns[k].slot].strings == 0)
+				bytes += task_text_memory(s->table, s->columns[k].column);
+	return bytes;
+}
+
 int task_describe_result(struct fth_arena *arena, struct task *t)
 {
 	const struct task_reduce *r = &t->reduce;

@@ -31,4 +31,9 @@ int task_describe_result(struct fth_arena *arena, struct task *task);
 /* Fill last_user of all tasks: results are released when no later task needs them. */
 void task_set_last_users(struct task_set *set);
 
+/* The most memory that the strings of a column take in a structure, with their records. */
+uint64_t task_text_memory(const struct fth_table *table, unsigned column);
+/* The same for a structure's payload that comes from the task's table, without dictionaries. */
+uint64_t task_payload_text(const struct task *t);
+
 #endif
