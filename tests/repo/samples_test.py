@@ -59,8 +59,10 @@ static struct fth_gpu_cache_options cache_opts = FTH_GPU_CACHE_OPTIONS_INIT;
 static fth_gpu_array<uint64_t> a;
 static cudaStream_t stream;
 static unsigned long long *sum;
-static uint64_t *total, bytes, source, vertices;
+static uint64_t *total, bytes, n, source, vertices;
 static uint32_t *level;
+static int64_t *ids;
+static float *out;
 static int rc, blocks, threads, *error;
 """
 CONTEXT_KERNEL = """
